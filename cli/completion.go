@@ -226,7 +226,7 @@ func serverWords(ctx context.Context, client *control.Client, kind string) (word
 	case askServers:
 		return []string{client.Server().Name}
 	case askSessions:
-		list, _ := control.Ask(ctx, client, control.ListSessions, control.InNamespace{})
+		list, _ := control.Call(ctx, client, control.ListSessions, control.InNamespace{})
 		for _, s := range list {
 			if s.State != "dead" {
 				words = append(words, s.ID)

@@ -139,7 +139,7 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	// Without it, one way to answer questions is missing; unanswered questions are denied.
 	api := parts.API(ctx, cfg, c.String("namespace"), mcp.Operations(), log)
-	defer api.End()
+	defer api.Close()
 	listener, err := control.Listen(wiring.SocketDir(cfg), api)
 	if err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)

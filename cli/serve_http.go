@@ -42,11 +42,11 @@ type web struct {
 // listenHTTP serves HTTP until close: the agents' protocol and the people's API for authenticated clients, the sign-in
 // for everyone, and the page for browsers.
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
-	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: client.DrainTime}
+	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.CheckRecordable, drain: client.DrainTime}
 	ids := wiring.Identities(cfg, log)
 	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline))
 	if cfg.HTTP.Page {
-		w.page = page.New(page.Config{Client: control.Within(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins, Version: version.Current().Version, Log: log})
+		w.page = page.New(page.Config{Client: control.LocalClient(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins, Version: version.Current().Version, Log: log})
 		api.SetPage(w.page.Invite)
 	}
 	site := w.page
@@ -68,7 +68,7 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 			metrics.ServeHTTP(rw, r)
 		case strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/tools/"):
 			people.ServeHTTP(rw, r)
-		case site != nil && page.Mine(path):
+		case site != nil && page.IsPagePath(path):
 			site.ServeHTTP(rw, r)
 		default:
 			agents.ServeHTTP(rw, r)

@@ -219,7 +219,7 @@ func TestAnswers(t *testing.T) {
 		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()), Results: cfg.Results,
 			Approvals: cfg.Approvals,
 			Egress:    pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("10.0.0.1")}}},
-			Parts:     []any{&host.Config{Enabled: true, Policy: policy}}})
+			Settings:  []any{&host.Config{Enabled: true, Policy: policy}}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
 	})

@@ -133,7 +133,7 @@ func (f fileArgs) inputs() ([]run.Input, error) {
 		}
 		content, err := fileContent(f[name])
 		if err != nil {
-			return nil, operation.Wrong("files", "%q: %v", safetext.Clip(name, 80), err)
+			return nil, operation.ArgumentError("files", "%q: %v", safetext.Clip(name, 80), err)
 		}
 		all = append(all, run.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
 	}
@@ -157,21 +157,21 @@ func checkFileNames(names []string) error {
 		case name == "" || !filepath.IsLocal(clean) || clean == ".":
 			wrong = "is not a valid name in the working directory: send a relative one, without ..,"
 			if base := path.Base(clean); filepath.IsLocal(base) && base != "." && base != "/" {
-				return operation.Wrong("files", "%q %s such as %q", label, wrong, base)
+				return operation.ArgumentError("files", "%q %s such as %q", label, wrong, base)
 			}
-			return operation.Wrong("files", `%q %s such as "data.csv"`, label, wrong)
+			return operation.ArgumentError("files", `%q %s such as "data.csv"`, label, wrong)
 		case taken[clean] != "":
 			wrong = fmt.Sprintf("and %q are the same file: omit one", safetext.Clip(taken[clean], 80))
 		}
 		if wrong != "" {
-			return operation.Wrong("files", "%q %s", label, wrong)
+			return operation.ArgumentError("files", "%q %s", label, wrong)
 		}
 		taken[clean] = name
 	}
 	for clean, name := range taken {
 		for dir := path.Dir(clean); dir != "."; dir = path.Dir(dir) {
 			if other := taken[dir]; other != "" {
-				return operation.Wrong("files", "%q can't be a file and the directory of %q: rename one", safetext.Clip(other, 80), safetext.Clip(name, 80))
+				return operation.ArgumentError("files", "%q can't be a file and the directory of %q: rename one", safetext.Clip(other, 80), safetext.Clip(name, 80))
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestAskDuringACall(t *testing.T) {
 	}
 	// An answer for one run and session does not count for others.
 	for _, host := range []string{"h0.example.com", "h1.example.com"} {
-		if h := r.cfg.Approvals.Held(approval.Egress, approval.Question{Namespace: "n", Run: "r9", Session: "s9"}); len(h) != 2 || slices.ContainsFunc(h, func(g approval.Grant) bool { return g.Question.What == host }) {
+		if h := r.cfg.Approvals.GrantsFor(approval.Egress, approval.Question{Namespace: "n", Run: "r9", Session: "s9"}); len(h) != 2 || slices.ContainsFunc(h, func(g approval.Grant) bool { return g.Question.What == host }) {
 			t.Errorf("%s is allowed elsewhere: %+v", host, h)
 		}
 	}

@@ -99,7 +99,7 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 		f.After = *a.After
 	}
 	if err := event.CheckRows(f.Kinds); err != nil {
-		return f, operation.Wrong("kinds", "%v", err)
+		return f, operation.ArgumentError("kinds", "%v", err)
 	}
 	if c.oneNamespace {
 		f.Namespace = c.namespace
@@ -113,7 +113,7 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 		}
 		t, ok := audit.PointInTime(strings.TrimSpace(one.text), time.Now().UTC())
 		if !ok {
-			return f, operation.Wrong(one.name, `%q is not a time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, safetext.Clip(one.text, 40))
+			return f, operation.ArgumentError(one.name, `%q is not a time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, safetext.Clip(one.text, 40))
 		}
 		*one.to = t
 	}

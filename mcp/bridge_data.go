@@ -59,17 +59,17 @@ func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answe
 	what := "variable " + cmp.Or(a.FromKey, b.Key) + " of session " + b.From
 	switch {
 	case a.Session == "":
-		return nil, operation.Wrong("session_id", "is missing: name the target session")
+		return nil, operation.ArgumentError("session_id", "is missing: name the target session")
 	case a.Key == "":
-		return nil, operation.Wrong("key", "is missing: name the variable, or send path or tar instead")
+		return nil, operation.ArgumentError("key", "is missing: name the variable, or send path or tar instead")
 	case a.To != "":
-		return nil, operation.Wrong("to", "is for path and tar")
+		return nil, operation.ArgumentError("to", "is for path and tar")
 	case a.Value != nil && b.From != "":
-		return nil, operation.Wrong("value", "conflicts with from_session_id: send one of them")
+		return nil, operation.ArgumentError("value", "conflicts with from_session_id: send one of them")
 	case b.From != "":
 		b.Key = cmp.Or(a.FromKey, b.Key)
 	case a.Value == nil:
-		return nil, operation.Wrong("value", "is missing: send it, or from_session_id")
+		return nil, operation.ArgumentError("value", "is missing: send it, or from_session_id")
 	default:
 		b.Value = jsonValue(a.Value)
 		f.Kind, f.Bytes = jsonKind(b.Value), len(b.Value)
@@ -88,21 +88,21 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 	var put pipeline.Effect[guest.Unpacked]
 	switch {
 	case a.Path != "" && a.Tar != "":
-		return nil, operation.Wrong("tar", "conflicts with path: send one of them")
+		return nil, operation.ArgumentError("tar", "conflicts with path: send one of them")
 	case a.Key != "" || a.Value != nil || a.FromKey != "":
-		return nil, operation.Wrong("key", "conflicts with key, value and from_key: send either a variable or files")
+		return nil, operation.ArgumentError("key", "conflicts with key, value and from_key: send either a variable or files")
 	case a.Tar != "" && a.From != "":
-		return nil, operation.Wrong("from_session_id", "conflicts with tar: send one of them")
+		return nil, operation.ArgumentError("from_session_id", "conflicts with tar: send one of them")
 	case a.Tar != "" && a.Session == "":
-		return nil, operation.Wrong("session_id", "is missing: name the target session")
+		return nil, operation.ArgumentError("session_id", "is missing: name the target session")
 	case a.Tar != "":
 		content, err := fromBase64(strings.TrimPrefix(a.Tar, "data:;base64,"))
 		if err != nil {
-			return nil, operation.Wrong("tar", "%v", err)
+			return nil, operation.ArgumentError("tar", "%v", err)
 		}
 		put = inside.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
 	case a.From == "":
-		return nil, operation.Wrong("from_session_id", "is missing: name the session with the exported files")
+		return nil, operation.ArgumentError("from_session_id", "is missing: name the session with the exported files")
 	case a.Session == "":
 		return s.storeExport(ctx, inside.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
 	default:

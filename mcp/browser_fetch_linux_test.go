@@ -60,8 +60,8 @@ func TestBrowserFetch(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Pipeline = pipeline.New(pipeline.Config{
 			Backends: []backends.Backend{backend}, Audit: c.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()),
-			Egress: pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("127.0.0.9")}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
-			Parts:  []any{&pages.Config{Client: web.NewClient(web.Config{}), Policy: policy}},
+			Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("127.0.0.9")}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
+			Settings: []any{&pages.Config{Client: web.NewClient(web.Config{}), Policy: policy}},
 		})
 		t.Cleanup(c.Pipeline.Close)
 	})

@@ -35,8 +35,8 @@ func (s *Server) prepare(ctx context.Context, m *rpc.Message) (context.Context, 
 		return a.ResultFor(s.structured(m))
 	}}
 	if wrong == nil && slices.Contains(ordered, t.Name) {
-		place := session.Stand(ctx, s.cfg.Pipeline, c.namespace, t.In.Text(c.args, "session_id"), t.In.Text(c.args, "from_session_id"))
-		ctx, ready.Finish = place.In(ctx), place.Leave
+		place := session.Enqueue(ctx, s.cfg.Pipeline, c.namespace, t.In.Text(c.args, "session_id"), t.In.Text(c.args, "from_session_id"))
+		ctx, ready.Finish = place.WithContext(ctx), place.Leave
 	}
 	return ctx, ready
 }
@@ -63,7 +63,7 @@ func (s *Server) check(t *tool, m *rpc.Message) (*call, error) {
 	named, own := t.In.Text(args, "namespace"), s.cfg.Namespace
 	c := &call{Message: m, args: args, namespace: cmp.Or(named, own), oneNamespace: named+own != ""}
 	if own != "" && c.namespace != own {
-		return nil, operation.Wrong("namespace", "this server is for namespace %q only: omit it", own)
+		return nil, operation.ArgumentError("namespace", "this server is for namespace %q only: omit it", own)
 	}
 	if id := t.In.Text(args, "session_id"); !c.oneNamespace && id != "" {
 		for _, info := range session.List(s.cfg.Pipeline, "") {

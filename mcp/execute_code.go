@@ -48,7 +48,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 		return s.resume(ctx, c, a)
 	}
 	if a.Code == "" {
-		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to continue code that waits")
+		return nil, operation.ArgumentError("code", "is missing or empty: send code, or request_id to continue code that waits")
 	}
 	q, err := buildRequest(c, a)
 	if err != nil {
@@ -92,7 +92,7 @@ func buildRequest(c *call, a *executeArgs) (run.Request, error) {
 	q.Limits, q.Output = b.Limits, b.Output
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") { // "A=B" would set A
-			return q, operation.Wrong("env", "%q is not a valid variable name", safetext.Clip(name, 80))
+			return q, operation.ArgumentError("env", "%q is not a valid variable name", safetext.Clip(name, 80))
 		}
 		q.Env = append(q.Env, name+"="+string(a.Env[name]))
 	}
@@ -105,7 +105,7 @@ func buildRequest(c *call, a *executeArgs) (run.Request, error) {
 
 // startBackground starts a run in the background.
 func (s *Server) startBackground(ctx context.Context, q run.Request) *answer.Answer {
-	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
+	id, _ := run.StartJob(ctx, s.cfg.Pipeline, q)
 	s.store.AddRun(id)
 	return &answer.Answer{
 		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id returns its state and, when it is done, its result; " +
@@ -147,7 +147,7 @@ func (s *Server) hasTools(namespace, id string) bool {
 // startWithTools runs code that can call functions of the client, until it waits for results or ends. Between two
 // calls there is no client to ask or to send progress: the result contains the output.
 func (s *Server) startWithTools(ctx context.Context, q run.Request) (*answer.Answer, error) {
-	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
+	id, _ := run.StartJob(ctx, s.cfg.Pipeline, q)
 	return s.resumeRun(ctx, q.Namespace, id, nil)
 }
 
@@ -155,9 +155,9 @@ func (s *Server) startWithTools(ctx context.Context, q run.Request) (*answer.Ans
 func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer.Answer, error) {
 	switch {
 	case a.Run == "":
-		return nil, operation.Wrong("request_id", "is missing: send tool_results for code that waits for them")
+		return nil, operation.ArgumentError("request_id", "is missing: send tool_results for code that waits for them")
 	case a.Code != "":
-		return nil, operation.Wrong("code", "conflicts with request_id: the waiting code was sent before")
+		return nil, operation.ArgumentError("code", "conflicts with request_id: the waiting code was sent before")
 	}
 	var results []run.ToolResult
 	for _, r := range a.Results {

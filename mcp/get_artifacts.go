@@ -101,7 +101,7 @@ func (s *Server) runsOf(c *call, q *artifactsArgs) ([]results.Record, error) {
 	id, session := q.Run, q.Session
 	switch {
 	case id == "" && session == "":
-		return nil, operation.Wrong("request_id", "is missing: send it, or session_id")
+		return nil, operation.ArgumentError("request_id", "is missing: send it, or session_id")
 	case id != "":
 		r, err := s.cfg.Results.Get(id)
 		if err == nil && (c.oneNamespace && r.Namespace != c.namespace || session != "" && r.Session != session) {
@@ -141,12 +141,12 @@ func unknownFile(runs []results.Record, name string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if near := spelling.Nearest(name, names); near != "" {
-		return operation.Wrong("name", "unknown file %q: did you mean %q?", safetext.Clip(name, 200), near)
+		return operation.ArgumentError("name", "unknown file %q: did you mean %q?", safetext.Clip(name, 200), near)
 	}
 	if len(names) == 0 {
-		return operation.Wrong("name", "unknown file %q: the run has only stdout and stderr", safetext.Clip(name, 200))
+		return operation.ArgumentError("name", "unknown file %q: the run has only stdout and stderr", safetext.Clip(name, 200))
 	}
-	return operation.Wrong("name", "unknown file %q: choose from %s", safetext.Clip(name, 200), safetext.Clip(strings.Join(names, ", "), 1000))
+	return operation.ArgumentError("name", "unknown file %q: choose from %s", safetext.Clip(name, 200), safetext.Clip(strings.Join(names, ", "), 1000))
 }
 
 func runList(runs []results.Record) *answer.Answer {
@@ -218,7 +218,7 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 		return nil, err
 	}
 	if offset > p.Size {
-		return nil, operation.Wrong("offset", "%d is past the end: %s has %d bytes", offset, safetext.Model(safetext.Clip(name, 200)), p.Size)
+		return nil, operation.ArgumentError("offset", "%d is past the end: %s has %d bytes", offset, safetext.Model(safetext.Clip(name, 200)), p.Size)
 	}
 	f := &artifactsFacts{Name: name, MIME: p.MIME, Offset: offset, Total: p.Size, URI: answer.RunURI(r.ID, stored)}
 	if file, ok := strings.CutPrefix(stored, "files/"); ok {

@@ -34,7 +34,7 @@ func fileRig(t *testing.T) (p *peer, dir string) {
 		memory := vault.NewMemory()
 		memory.Set("default", "TEST_SECRET", []byte("correct-horse"+"-battery-staple"))
 		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory), Results: cfg.Results,
-			Approvals: cfg.Approvals, Parts: []any{&host.Config{Enabled: true, Policy: policy}}, Protected: []string{state}})
+			Approvals: cfg.Approvals, Settings: []any{&host.Config{Enabled: true, Policy: policy}}, Protected: []string{state}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
 	})

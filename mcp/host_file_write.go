@@ -38,7 +38,7 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 	if a.Encoding == "base64" {
 		var err error
 		if content, err = fromBase64(a.Content); err != nil {
-			return nil, operation.Wrong("content", "%v", err)
+			return nil, operation.ArgumentError("content", "%v", err)
 		}
 	}
 	return do(ctx, s, host.WriteFile{Caller: host.Caller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},

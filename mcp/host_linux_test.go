@@ -19,7 +19,7 @@ func TestHostTools(t *testing.T) {
 		memory := vault.NewMemory()
 		memory.Set("default", "KEY", []byte("correct-horse-"+"battery-staple"))
 		c.Pipeline = pipeline.New(pipeline.Config{Audit: c.Log.(pipeline.Recorder), Approvals: c.Approvals, Vault: vault.New(memory),
-			Parts: []any{&host.Config{Enabled: true, Policy: policy}}})
+			Settings: []any{&host.Config{Enabled: true, Policy: policy}}})
 	})
 	t.Cleanup(func() { r.cfg.Pipeline.Close() })
 	p := r.hello("2025-06-18", "{}")

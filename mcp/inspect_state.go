@@ -72,7 +72,7 @@ func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*an
 	id, background := a.Session, a.Run
 	switch {
 	case id != "" && background != "":
-		return nil, operation.Wrong("request_id", "conflicts with session_id: send one of them")
+		return nil, operation.ArgumentError("request_id", "conflicts with session_id: send one of them")
 	case id != "":
 		return s.inspectSession(ctx, c.namespace, id)
 	case background != "":
@@ -90,7 +90,7 @@ func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*an
 
 // overview lists sessions and runs of the namespace all, or of every namespace for "", and the limits of namespace.
 func (s *Server) overview(namespace, all string) *answer.Answer {
-	now, ceiling := s.cfg.Pipeline.InForce(namespace)
+	now, ceiling := s.cfg.Pipeline.LimitsInForce(namespace)
 	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)
 	f := &stateFacts{Namespace: all, Limits: &limits, Caps: &caps}
 	var text []string
@@ -142,7 +142,7 @@ func renderPast(past pipeline.Past) *answer.Answer {
 func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.Answer, error) {
 	j, ok := run.JobOf(s.cfg.Pipeline, namespace, id)
 	if !ok {
-		if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); known && !past.Session {
+		if past, known := s.cfg.Pipeline.FindPast(ctx, namespace, id); known && !past.Session {
 			return renderPast(past), nil
 		}
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
@@ -179,7 +179,7 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.
 func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*answer.Answer, error) {
 	info, err := session.InfoOf(s.cfg.Pipeline, namespace, id)
 	if err != nil {
-		past, known := s.cfg.Pipeline.Past(ctx, namespace, id)
+		past, known := s.cfg.Pipeline.FindPast(ctx, namespace, id)
 		if !known || !past.Session {
 			return nil, err
 		}

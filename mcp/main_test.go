@@ -52,7 +52,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 		return cfg, nil, err
 	}
 	p := pipeline.New(pipeline.Config{
-		Records: pipeline.Records{Keys: keys}, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
+		RecordConfig: pipeline.RecordConfig{Keys: keys}, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
 		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"),
 	})
 	end = func() {
@@ -90,7 +90,7 @@ func newFullRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	return newRig(t, func(cfg *Config) {
 		p := pipeline.New(pipeline.Config{Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals,
-			Parts: []any{&pages.Config{Client: web.NewClient(web.Config{})}, &host.Config{Enabled: true}}})
+			Settings: []any{&pages.Config{Client: web.NewClient(web.Config{})}, &host.Config{Enabled: true}}})
 		t.Cleanup(p.Close)
 		cfg.Pipeline = p
 		if change != nil {

@@ -107,7 +107,7 @@ func (s *Server) add(t tool) {
 		t.In = t.In.Without("namespace")
 	}
 	if slices.Contains(runsOther, t.Name) && s.cfg.Pipeline != nil {
-		t.In = t.In.Offering("language", containment.OtherLanguages(s.cfg.Pipeline)...)
+		t.In = t.In.WithChoices("language", containment.OtherLanguages(s.cfg.Pipeline)...)
 	}
 	s.has, s.list = append(s.has, t), append(s.list, s.entry(t))
 	slices.SortFunc(s.list, func(a, b mcp.Tool) int { return strings.Compare(a.Name, b.Name) })

@@ -43,17 +43,17 @@ func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*an
 	}
 	if err != nil {
 		reason, _ := remedy.Split(err)
-		return nil, operation.Wrong("domain", "%s", reason)
+		return nil, operation.ArgumentError("domain", "%s", reason)
 	}
 	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would apply to all later runs
-		return nil, operation.Wrong("domain", "port %d is reserved: sandboxes resolve names on it", backends.DNSPort)
+		return nil, operation.ArgumentError("domain", "port %d is reserved: sandboxes resolve names on it", backends.DNSPort)
 	}
-	if err := containment.AskFor(s.cfg.Pipeline, host); err != nil {
+	if err := containment.CheckAskable(s.cfg.Pipeline, host); err != nil {
 		return nil, err
 	}
 	code := strings.ToLower(a.Code)
 	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {
-		return nil, operation.Wrong("code_sha256", "must be 64 hexadecimal digits")
+		return nil, operation.ArgumentError("code_sha256", "must be 64 hexadecimal digits")
 	}
 	q := approval.Question{Kind: approval.Egress, What: host, Namespace: c.namespace, Session: a.Session, Reason: a.Reason, CodeSHA256: code,
 		For: time.Duration(a.Duration) * time.Second}

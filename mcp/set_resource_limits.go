@@ -32,7 +32,7 @@ func (s *Server) setLimits(ctx context.Context, c *call, a *limitsArgs) (*answer
 	if err != nil {
 		return nil, err
 	}
-	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
+	_, ceiling := s.cfg.Pipeline.LimitsInForce(f.Namespace)
 	limits, caps := pipeline.LimitsOf(bounds), pipeline.LimitsOf(ceiling)
 	f.Limits, f.Caps = &limits, &caps
 	who := "runs in namespace " + f.Namespace + " by default"

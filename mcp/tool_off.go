@@ -38,7 +38,7 @@ func (s *Server) whyOff(name string) *policyOff {
 			return &hostOff
 		}
 	case name == "web_search", name == "fetch_webpage", name == "browser_fetch":
-		if p == nil || !web.On(p) {
+		if p == nil || !web.IsEnabled(p) {
 			return &webOff
 		}
 	}

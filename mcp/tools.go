@@ -25,7 +25,7 @@ type handler[A any] func(context.Context, *call, *A) (*answer.Answer, error)
 
 // row is a row of the table: a tool with results of type F.
 func row[F, A any](name, title string, run handler[A], about string, hints operation.Hints) tool {
-	return tool{operation.Of[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer.Answer, error) { return run(ctx, c, c.args.(*A)) }}
+	return tool{operation.New[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer.Answer, error) { return run(ctx, c, c.args.(*A)) }}
 }
 
 const (

@@ -57,7 +57,7 @@ func newWebRig(t *testing.T, h http.HandlerFunc) (*rig, string) {
 		t.Fatal(err)
 	}
 	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Parts: []any{&pages.Config{
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Settings: []any{&pages.Config{
 		Policy: policy, Engines: engines, Reader: program,
 		Client: web.NewClient(web.Config{Dialer: &egress.Dialer{Resolver: loopback{}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}),
 	}}})

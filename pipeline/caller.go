@@ -17,13 +17,13 @@ type Caller struct {
 
 type callerKey struct{}
 
-// ByCaller returns a context for what c asks for.
-func ByCaller(ctx context.Context, c Caller) context.Context {
+// WithCaller returns a context for what c asks for.
+func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns who asks, and nobody where it was not said.
-func CallerOf(ctx context.Context) Caller {
+// CallerFrom returns who asks, and nobody where it was not said.
+func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	if i, ok := identity.From(ctx); ok && c.Identity == "" {
 		c.Identity = i.String()
@@ -31,9 +31,9 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// Sign adds who asks to what a row says.
-func (c Caller) Sign(f Facts) {
-	f.Add("by", c.By, len(c.By))
-	f.Add("user", c.User, len(c.User))
-	f.Add("identity", c.Identity, len(c.Identity))
+// AddTo adds who asks to what a row says.
+func (c Caller) AddTo(f Facts) {
+	f.AddIf("by", c.By, len(c.By))
+	f.AddIf("user", c.User, len(c.User))
+	f.AddIf("identity", c.Identity, len(c.Identity))
 }

@@ -11,11 +11,11 @@ type counters struct {
 
 	Mu   sync.Mutex
 	Runs map[string]map[string]int64
-	Last []lap
+	Last []runDuration
 }
 
-// lap is how long a run took, from request to result.
-type lap struct {
+// runDuration is how long a run took, from request to result.
+type runDuration struct {
 	Namespace string
 	Micros    int64
 }
@@ -27,7 +27,7 @@ const maxCounted = 1000
 // lastRuns is of how many runs the percentiles are.
 const lastRuns = 1000
 
-func (t *counters) add(r Outcome) {
+func (t *counters) countOutcome(r Outcome) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	of := r.Namespace
@@ -41,6 +41,6 @@ func (t *counters) add(r Outcome) {
 	if r.Timings.Total == 0 {
 		return
 	}
-	t.Last = append(t.Last, lap{of, r.Timings.Total})
+	t.Last = append(t.Last, runDuration{of, r.Timings.Total})
 	t.Last = t.Last[max(0, len(t.Last)-lastRuns):]
 }

@@ -18,7 +18,7 @@ import (
 // SecretNames returns the names of a namespace's secrets, at most 50; nil where there are none or they can't be listed.
 func (p *Pipeline) SecretNames(ctx context.Context, namespace string) []string {
 	const limit = 50
-	names, err := p.Config.Vault.Names(ctx, OrDefault(namespace))
+	names, err := p.Config.Vault.Names(ctx, NamespaceOrDefault(namespace))
 	if err != nil {
 		return nil
 	}
@@ -34,8 +34,8 @@ type Effect[T any] interface {
 	Plan(ctx context.Context, r *Run) (Action[T], error)
 }
 
-// None is what an effect comes to that has nothing to tell beside its outcome.
-type None struct{}
+// NoAnswer is what an effect comes to that has nothing to tell beside its outcome.
+type NoAnswer struct{}
 
 // Subject is what an effect is about.
 type Subject struct {
@@ -61,8 +61,8 @@ type Action[T any] interface {
 	Perform(context.Context) (T, error)
 	// Seal redacts and signs what came of it, and notes the rows of its end, also where its context has ended.
 	Seal(context.Context) error
-	// Settle finishes the result, when its rows are durable, or with the error why they are not.
-	Settle(context.Context, error)
+	// Finish finishes the result, when its rows are durable, or with the error why they are not.
+	Finish(context.Context, error)
 }
 
 // Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done,
@@ -71,15 +71,15 @@ type Action[T any] interface {
 func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := p.Begin(e.Subject())
-	defer p.Under.enter(r, cancel)()
+	r := p.NewRun(e.Subject())
+	defer p.Active.addEffect(r, cancel)()
 	defer r.Release()
 	answer, act, err := perform(ctx, r, e)
 	if err != nil {
-		res, err := r.stop(ctx, err)
+		res, err := r.refuse(ctx, err)
 		return answer, res, err
 	}
-	res, err := r.end(ctx, act)
+	res, err := r.finishAction(ctx, act)
 	if err != nil {
 		answer = *new(T)
 	}
@@ -87,7 +87,7 @@ func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Outcome, error
 }
 
 // perform takes an effect through the stages before its end.
-func perform[T any](ctx context.Context, r *Run, e Effect[T]) (none T, _ sealer, _ error) {
+func perform[T any](ctx context.Context, r *Run, e Effect[T]) (none T, _ finisher, _ error) {
 	act, err := e.Plan(ctx, r)
 	if err != nil {
 		return none, nil, err
@@ -105,30 +105,30 @@ func perform[T any](ctx context.Context, r *Run, e Effect[T]) (none T, _ sealer,
 	return answer, act, nil
 }
 
-// sealer is the part of an action that comes when it has happened.
-type sealer interface {
+// finisher is the part of an action that comes when it has happened.
+type finisher interface {
 	Seal(context.Context) error
-	Settle(context.Context, error)
+	Finish(context.Context, error)
 }
 
-// end makes the end of an action durable, and only then hands its result out.
-func (r *Run) end(ctx context.Context, act sealer) (Outcome, error) {
+// finishAction makes the end of an action durable, and only then hands its result out.
+func (r *Run) finishAction(ctx context.Context, act finisher) (Outcome, error) {
 	err := act.Seal(ctx)
-	ctx, cancel := Outlast(ctx)
+	ctx, cancel := WithFinishTimeout(ctx)
 	defer cancel()
 	if err == nil && len(r.entries) > 0 {
-		err = r.Flush(ctx)
+		err = r.FlushRows(ctx)
 	}
-	if err != nil && r.late { // it is done, whatever the log has
+	if err != nil && r.recordLate { // it is done, whatever the log has
 		err = nil
-		r.WarnLate()
+		r.WarnLateRow()
 	}
-	act.Settle(ctx, err)
+	act.Finish(ctx, err)
 	if err != nil {
 		return r.withhold(ctx, err)
 	}
 	if r.started {
-		r.Pipeline.Counters.add(r.Outcome)
+		r.Pipeline.Counters.countOutcome(r.Outcome)
 	}
 	return r.Outcome, nil
 }
@@ -148,7 +148,7 @@ func (t *Task[T]) Acquire(ctx context.Context) error {
 	if t.Slots.CPU == 0 {
 		return nil
 	}
-	leave, err := t.EnterQueue(ctx, t.Slots)
+	leave, err := t.AcquireSlots(ctx, t.Slots)
 	if err == nil {
 		t.Releases = append(t.Releases, leave)
 	}
@@ -159,8 +159,8 @@ func (t *Task[T]) Start(ctx context.Context) error { return t.RecordStart(ctx) }
 
 // Perform does what is asked for within its time.
 func (t *Task[T]) Perform(ctx context.Context) (none T, _ error) {
-	defer t.Time(&t.Outcome.Timings.Exec)()
-	t.Live.State("running")
+	defer t.TimeStage(&t.Outcome.Timings.Exec)()
+	t.Active.SetState("running")
 	if t.Wall > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Wall, &Error{Stage: t.Stage, Reason: t.Outcome.Name + " timed out after " + FormatNumber(t.Wall.Seconds()) + " s",
@@ -173,9 +173,9 @@ func (t *Task[T]) Perform(ctx context.Context) (none T, _ error) {
 		t.Outcome.WallMS = Milliseconds(time.Since(began))
 	}
 	if err != nil {
-		failed := Broke(t.Stage, err)
+		failed := WrapError(t.Stage, err)
 		if ctx.Err() != nil && failed.Layer == "" { // a layer that did not hold is told whatever else has happened
-			failed = Broke(t.Stage, context.Cause(ctx))
+			failed = WrapError(t.Stage, context.Cause(ctx))
 		}
 		return none, failed
 	}
@@ -198,7 +198,7 @@ func (t *Task[T]) Seal(ctx context.Context) error {
 	return t.SignOutcome(ctx, t.Out, nil)
 }
 
-func (t *Task[T]) Settle(ctx context.Context, unrecorded error) {
+func (t *Task[T]) Finish(ctx context.Context, unrecorded error) {
 	t.Outcome.Timings.Total = time.Since(t.Began).Microseconds()
 	if t.Out != nil && unrecorded == nil {
 		t.StoreResult(ctx)
@@ -208,20 +208,20 @@ func (t *Task[T]) Settle(ctx context.Context, unrecorded error) {
 // Change is a task that takes no time: one row says that it was made, before it takes effect.
 type Change[T any] struct {
 	Task[T]
-	Row   string // "" is none: that of a session is written when it stands, or is gone
-	Facts Facts
-	Takes bool // a right away, or the end of what runs: it takes effect before its row is written, and also where that can't be
+	RowKind string // "" is none: that of a session is written when it stands, or is gone
+	Facts   Facts
+	Revokes bool // a right away, or the end of what runs: it takes effect before its row is written, and also where that can't be
 }
 
 func (c *Change[T]) Start(ctx context.Context) error {
-	if c.Row == "" {
+	if c.RowKind == "" {
 		return nil
 	}
-	c.Note(c.Row, c.Facts)
-	if c.late = c.Takes; c.Takes {
+	c.AddRow(c.RowKind, c.Facts)
+	if c.recordLate = c.Revokes; c.Revokes {
 		return nil
 	}
-	return c.Flush(ctx)
+	return c.FlushRows(ctx)
 }
 
 // PlanAction plans a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start
@@ -233,34 +233,34 @@ func (c *Change[T]) Start(ctx context.Context) error {
 // What t does says in r.Outcome how it ended, which is "ok" if it says nothing, and in r.Facts what the last row is to
 // hold. It cleans all text of the outside that it keeps, by r.Clean, before it cuts it.
 func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, check func(context.Context) error, t Task[T]) (Action[T], error) {
-	if err := r.knowAll(ctx); err != nil {
+	if err := r.leaseAllSecrets(ctx); err != nil {
 		return nil, err
 	}
-	r.factsOf(what, more)
+	r.setActionFacts(what, more)
 	if err := check(ctx); err != nil {
-		return nil, Broke(t.Stage, err)
+		return nil, WrapError(t.Stage, err)
 	}
 	t.Run, t.Slots = r, backends.Limits{CPU: 1}
 	return &t, nil
 }
 
-// factsOf has the rows say what an action is.
-func (r *Run) factsOf(what string, more Facts) {
+// setActionFacts has the rows say what an action is.
+func (r *Run) setActionFacts(what string, more Facts) {
 	session := r.Outcome.Session
-	r.Facts = Facts{"tool": r.Outcome.Name, "what": Long(what)}
-	r.Facts.Add("session", session, len(session))
-	r.Asker("")
+	r.Facts = Facts{"tool": r.Outcome.Name, "what": LongText(what)}
+	r.Facts.AddIf("session", session, len(session))
+	r.AddCallerFacts("")
 	maps.Copy(r.Facts, more)
 }
 
-// knowAll has the run know every secret of its namespace.
-func (r *Run) knowAll(ctx context.Context) error {
-	if err := CheckScope(r.Outcome.ID, r.Outcome.Namespace); err != nil {
+// leaseAllSecrets has the run know every secret of its namespace.
+func (r *Run) leaseAllSecrets(ctx context.Context) error {
+	if err := CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace); err != nil {
 		return err
 	}
 	lease, err := r.Pipeline.Config.Vault.LeaseAll(ctx, r.Outcome.Namespace)
 	if err != nil {
-		return NoRedaction("what this tells", err)
+		return RedactionError("what this tells", err)
 	}
 	r.Leases = vault.Leases{lease}
 	r.Releases = append(r.Releases, lease.Close)
@@ -279,18 +279,18 @@ type Denial struct {
 
 func (d Denial) Subject() Subject { return About(d.Tool, d.Namespace, "") }
 
-func (d Denial) Plan(ctx context.Context, r *Run) (Action[None], error) {
-	if err := r.knowAll(ctx); err != nil {
+func (d Denial) Plan(ctx context.Context, r *Run) (Action[NoAnswer], error) {
+	if err := r.leaseAllSecrets(ctx); err != nil {
 		return nil, err
 	}
-	r.factsOf(d.What, nil)
+	r.setActionFacts(d.What, nil)
 	return nil, Refuse(cmp.Or(d.Stage, StageValidate), d.Reason, d.Remedy...)
 }
 
 var validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckScope refuses an id or a namespace that is none.
-func CheckScope(id, namespace string) error {
+// CheckIDAndNamespace refuses an id or a namespace that is none.
+func CheckIDAndNamespace(id, namespace string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return Refuse(StageValidate, fmt.Sprintf("the id %q is not a ULID", id), "leave it out")
 	}

@@ -17,9 +17,9 @@ func TestLayerOfKilled(t *testing.T) {
 		"the backend's": &backends.Refusal{Layer: backends.LayerCgroup},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &Task[None]{Run: p.Begin(Subject{Name: "program"}), Stage: StageBackend, Do: func(context.Context) (None, error) {
+		w := &Task[NoAnswer]{Run: p.NewRun(Subject{Name: "program"}), Stage: StageBackend, Do: func(context.Context) (NoAnswer, error) {
 			cancel()
-			return None{}, missing
+			return NoAnswer{}, missing
 		}}
 		_, err := w.Perform(ctx)
 		if e, is := errors.AsType[*Error](err); !is || e.Layer != backends.LayerCgroup {

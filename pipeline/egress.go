@@ -18,8 +18,8 @@ type Egress struct {
 	Connections int            // of one sandbox at once
 }
 
-// Forget drops what people have approved for a run or a session that has ended.
-func (p *Pipeline) Forget(id string) {
+// ForgetApprovals drops what people have approved for a run or a session that has ended.
+func (p *Pipeline) ForgetApprovals(id string) {
 	if p.Config.Approvals != nil {
 		p.Config.Approvals.Forget(id)
 	}

@@ -23,8 +23,8 @@ import (
 // not depend on the caller.
 const FinishTimeout = 10 * time.Second
 
-// Cleaner returns a bundle without secrets, also in the names of its forms, which the program has chosen.
-func (r *Run) Cleaner(b kernel.Bundle) kernel.Bundle {
+// CleanBundle returns a bundle without secrets, also in the names of its forms, which the program has chosen.
+func (r *Run) CleanBundle(b kernel.Bundle) kernel.Bundle {
 	clean := kernel.Bundle{}
 	for kind, data := range b {
 		clean[r.Clean(kind)] = r.CleanCut(data)
@@ -35,59 +35,59 @@ func (r *Run) Cleaner(b kernel.Bundle) kernel.Bundle {
 // withhold ends a run whose end can't be recorded: no row, no result,
 // and no artifacts either. That it is so is recorded, if that can be.
 func (r *Run) withhold(ctx context.Context, err error) (Outcome, error) {
-	failed := unrecorded("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false, err)
-	res := r.bare(failed)
+	failed := unrecordedError("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false, err)
+	res := r.outcomeOfRefusal(failed)
 	r.entries = nil
-	r.noteStop(failed)
-	_ = r.Flush(ctx) // the log may be what fails
+	r.addStopRow(failed)
+	_ = r.FlushRows(ctx) // the log may be what fails
 	return res, failed
 }
 
-// stop ends a run that has no outcome, and records why.
-func (r *Run) stop(ctx context.Context, err error) (Outcome, error) {
-	later, cancel := Outlast(ctx)
+// refuse ends a run that has no outcome, and records why.
+func (r *Run) refuse(ctx context.Context, err error) (Outcome, error) {
+	later, cancel := WithFinishTimeout(ctx)
 	defer cancel()
-	defer r.learn(later)()
-	e := Broke(StageBackend, err)
-	e.Reason, e.Remedy = r.Clean(r.unquoted(e.Reason)), e.Remedy.Clean(r.Clean)
+	defer r.leaseForRedaction(later)()
+	e := WrapError(StageBackend, err)
+	e.Reason, e.Remedy = r.Clean(r.maskQuotedSecrets(e.Reason)), e.Remedy.Clean(r.Clean)
 	if ctx.Err() != nil && !e.Denied {
 		e.err = errors.Join(e.err, ctx.Err(), context.Cause(ctx))
 	}
-	res := r.bare(e)
-	defer func() { r.Pipeline.Counters.add(res) }()
+	res := r.outcomeOfRefusal(e)
+	defer func() { r.Pipeline.Counters.countOutcome(res) }()
 	// Who gives up while waiting has left no trace, and pays for none.
 	if res.Ended == backends.EndedCancelled && !r.started {
-		r.Pipeline.Journal.EndRun(res.ID)
+		r.Pipeline.Journal.RemoveRun(res.ID)
 		return res, e
 	}
 	if e.Stage == StageAudit {
 		return res, e
 	}
-	r.noteStop(e)
-	if auditErr := r.Flush(later); auditErr != nil {
+	r.addStopRow(e)
+	if auditErr := r.FlushRows(later); auditErr != nil {
 		e.Reason += "; and this can't be written to the audit log"
-		e.err = errors.Join(e.err, &Unrecorded{auditErr})
+		e.err = errors.Join(e.err, &UnrecordedError{auditErr})
 	}
 	return res, e
 }
 
-// noteStop notes the end of a run that was refused, or broke.
-func (r *Run) noteStop(e *Error) {
-	f := Facts{"stage": e.Stage, "reason": Long(cmp.Or(e.public, e.Reason))}
-	r.addTimes(f)
+// addStopRow notes the end of a run that was refused, or broke.
+func (r *Run) addStopRow(e *Error) {
+	f := Facts{"stage": e.Stage, "reason": LongText(cmp.Or(e.logReason, e.Reason))}
+	r.addTimings(f)
 	do := e.Remedy.String()
-	f.Add("remedy", Long(do), len(do))
-	f.Add("layer", e.Layer, len(e.Layer))
+	f.AddIf("remedy", LongText(do), len(do))
+	f.AddIf("layer", e.Layer, len(e.Layer))
 	if e.Denied {
 		f["ended"] = backends.EndedRefused
-		r.NoteRun(ExecutionRefused, f)
+		r.AddRunRow(ExecutionRefused, f)
 		return
 	}
-	r.NoteRun(event.ExecutionFailed, f)
+	r.AddRunRow(event.ExecutionFailed, f)
 }
 
-// bare is the result of a run without an outcome.
-func (r *Run) bare(e *Error) Outcome {
+// outcomeOfRefusal is the result of a run without an outcome.
+func (r *Run) outcomeOfRefusal(e *Error) Outcome {
 	res := r.Outcome
 	res.Ended, res.Refused = backends.EndedRefused, e
 	if !e.Denied && (errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)) {
@@ -101,8 +101,8 @@ func (r *Run) bare(e *Error) Outcome {
 	}
 }
 
-// WarnLate says that what was asked for is done, and its row is not written yet.
-func (r *Run) WarnLate() {
+// WarnLateRow says that what was asked for is done, and its row is not written yet.
+func (r *Run) WarnLateRow() {
 	r.Outcome.late = true
 	r.Warn(audit.OwedText)
 }
@@ -110,8 +110,8 @@ func (r *Run) WarnLate() {
 // Warn adds a warning to the outcome.
 func (r *Run) Warn(text ...any) { r.Outcome.Warnings = append(r.Outcome.Warnings, text) }
 
-// Outlast returns a context that ends finishTimeout after ctx.
-func Outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+// WithFinishTimeout returns a context that ends finishTimeout after ctx.
+func WithFinishTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		time.AfterFunc(FinishTimeout, func() { cancel(context.DeadlineExceeded) })
@@ -119,10 +119,10 @@ func Outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel(nil) }
 }
 
-// learn has the text about a request that was refused before it had any lease cleaned of the secrets
+// leaseForRedaction has the text about a request that was refused before it had any lease cleaned of the secrets
 // that it asks for, and of those of its session: callers mix up fields, and what they typed is quoted. The
 // values stay here, until the returned function is called. It is no access: nothing is handed out.
-func (r *Run) learn(ctx context.Context) (forget func()) {
+func (r *Run) leaseForRedaction(ctx context.Context) (forget func()) {
 	if len(r.Leases) > 0 {
 		return func() {}
 	}
@@ -140,9 +140,9 @@ func (r *Run) learn(ctx context.Context) (forget func()) {
 	return own.Close
 }
 
-// unquoted takes out what a refusal quotes of a field with a secret in it. Errors about languages and sessions
+// maskQuotedSecrets takes out what a refusal quotes of a field with a secret in it. Errors about languages and sessions
 // quote 40 characters, in which half of one is not recognized.
-func (r *Run) unquoted(reason string) string {
+func (r *Run) maskQuotedSecrets(reason string) string {
 	for _, value := range []string{r.Outcome.Language, r.Outcome.Session, path.Ext(r.Outcome.Name)} {
 		if r.Clean(value) != value {
 			reason = strings.ReplaceAll(reason, fmt.Sprintf("%.40q", value), strconv.Quote(vault.Mark))

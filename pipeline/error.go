@@ -38,8 +38,8 @@ type Error struct {
 	// Denied is set where policy or a missing piece forbids the run; otherwise something broke.
 	Denied bool `json:"denied"`
 
-	public string // the reason without any of the code, for the audit log; "" is Reason
-	err    error  // see Because
+	logReason string // the reason without any of the code, for the audit log; "" is Reason
+	err       error  // see Because
 }
 
 func (e *Error) Error() string {
@@ -49,15 +49,15 @@ func (e *Error) Error() string {
 	return e.Reason + " (" + e.Remedy.String() + ")"
 }
 
-// Because makes err the error below, and returns e.
-func (e *Error) Because(err error) *Error {
+// WithCause makes err the error below, and returns e.
+func (e *Error) WithCause(err error) *Error {
 	e.err = err
 	return e
 }
 
-// Publicly has the audit log have another reason, without any of the code, and returns e.
-func (e *Error) Publicly(reason string) *Error {
-	e.public = reason
+// WithLogReason has the audit log have another reason, without any of the code, and returns e.
+func (e *Error) WithLogReason(reason string) *Error {
+	e.logReason = reason
 	return e
 }
 
@@ -69,13 +69,13 @@ func Refuse(stage, reason string, do ...any) *Error {
 	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
 }
 
-// RefuseFor is Refuse for an error, which is below its own.
-func RefuseFor(err error, stage string, do ...any) *Error {
-	return Refuse(stage, err.Error(), do...).Because(err)
+// RefuseBecause is Refuse for an error, which is below its own.
+func RefuseBecause(err error, stage string, do ...any) *Error {
+	return Refuse(stage, err.Error(), do...).WithCause(err)
 }
 
-// Broke wraps what a stage could not do. A backend's refusal is still one.
-func Broke(stage string, err error) *Error {
+// WrapError wraps what a stage could not do. A backend's refusal is still one.
+func WrapError(stage string, err error) *Error {
 	if own, is := errors.AsType[*Error](err); is {
 		return own
 	}
@@ -83,58 +83,58 @@ func Broke(stage string, err error) *Error {
 		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.FullReason(), Remedy: refusal.Remedy, Denied: true, err: err}
 	}
 	if errors.As(err, new(*audit.Unwritten)) {
-		return unrecorded("this could not be recorded in the audit log, so it was not done", true, err)
+		return unrecordedError("this could not be recorded in the audit log, so it was not done", true, err)
 	}
 	e := &Error{Stage: stage, err: err}
 	e.Reason, e.Remedy = remedy.Split(err)
 	switch {
 	case errors.Is(err, syscall.EMFILE):
-		e.Remedy = Remedy{MoreFiles}
+		e.Remedy = Remedy{RaiseFileLimit}
 	case errors.Is(err, syscall.EAGAIN): // of clone and fork, see clone(2)
-		e.Remedy = Remedy{MoreProcesses}
+		e.Remedy = Remedy{RaiseProcessLimit}
 	}
 	return e
 }
 
-// Unrecorded is the error below where the audit log can't be written, or what is to be written can't be signed: nothing
+// UnrecordedError is the error below where the audit log can't be written, or what is to be written can't be signed: nothing
 // is done, or told, without a record. It names files of the host, which no client is told of; what it was about may be
 // tried again.
-type Unrecorded struct{ Err error }
+type UnrecordedError struct{ Err error }
 
-func (u *Unrecorded) Error() string { return u.Err.Error() }
+func (u *UnrecordedError) Error() string { return u.Err.Error() }
 
 // Unwrap returns the reason.
-func (u *Unrecorded) Unwrap() error { return u.Err }
+func (u *UnrecordedError) Unwrap() error { return u.Err }
 
-// unrecorded returns the error for a run of which there is no record.
-func unrecorded(reason string, denied bool, err error) *Error {
+// unrecordedError returns the error for a run of which there is no record.
+func unrecordedError(reason string, denied bool, err error) *Error {
 	do := Remedy{remedy.SeeLog}
 	if audit.IsFull(err) {
 		do = Remedy{remedy.FreeLog}
 	}
-	return &Error{Stage: StageAudit, Reason: reason, Remedy: do, Denied: denied, err: &Unrecorded{err}}
+	return &Error{Stage: StageAudit, Reason: reason, Remedy: do, Denied: denied, err: &UnrecordedError{err}}
 }
 
-// Recordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that
+// CheckRecordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that
 // is known: for answers that begin before anything is done.
-func (p *Pipeline) Recordable() error {
+func (p *Pipeline) CheckRecordable() error {
 	log, ok := p.Config.Audit.(interface{ Writable() error })
 	if !ok {
 		return nil
 	}
 	if err := log.Writable(); err != nil {
-		return unrecorded(notStarted, true, err)
+		return unrecordedError(notStartedReason, true, err)
 	}
 	return nil
 }
 
-// ServersLog is what clients of a server can do instead of remedy.SeeLog and remedy.FreeLog.
-const ServersLog = "try again later; who runs the server sees why in its log"
+// SeeServerLog is what clients of a server can do instead of remedy.SeeLog and remedy.FreeLog.
+const SeeServerLog = "try again later; who runs the server sees why in its log"
 
-const notStarted = "the run could not be recorded in the audit log, so it was not started"
+const notStartedReason = "the run could not be recorded in the audit log, so it was not started"
 
-// NoRedaction returns the error for a text whose secrets can't be known, since one could not be read.
-func NoRedaction(text string, err error) *Error {
+// RedactionError returns the error for a text whose secrets can't be known, since one could not be read.
+func RedactionError(text string, err error) *Error {
 	reason, do := remedy.Split(err)
 	if do == nil {
 		do = Remedy{"see ", remedy.Command.With("sandboxmcp vault list")}
@@ -142,12 +142,12 @@ func NoRedaction(text string, err error) *Error {
 	return Refuse(StageVault, "secrets could not be taken out of "+text+": "+reason, do...)
 }
 
-// MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
-const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
+// RaiseFileLimit is what to do where sandboxmcp may not open as many files as it has to.
+const RaiseFileLimit = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
 	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
 
-// MoreProcesses is what to do where sandboxmcp may not start as many processes as it has to.
-const MoreProcesses = "it may start no more processes: end some, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ does so " +
+// RaiseProcessLimit is what to do where sandboxmcp may not start as many processes as it has to.
+const RaiseProcessLimit = "it may start no more processes: end some, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ does so " +
 	"for a shell and what it starts) or of its cgroup (TasksMax for a unit of systemd, --pids-limit for a container of Docker)"
 
 // HidePaths returns a text about an error without the directories of the files that the error names: clients are told
@@ -187,21 +187,21 @@ func hidePath(text, path string) string {
 	return strings.ReplaceAll(text, path, "…/"+filepath.Base(path))
 }
 
-// Fault is an error whose text clients may see.
-type Fault string
+// PublicError is an error whose text clients may see.
+type PublicError string
 
-func (f Fault) Error() string { return string(f) }
+func (f PublicError) Error() string { return string(f) }
 
-// Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log
+// InternalErrorText is what clients are told of an error whose text is the server's own: it may name files of the host. The log
 // has the text.
-const Internal = "this failed inside the server: its log has the reason"
+const InternalErrorText = "this failed inside the server: its log has the reason"
 
 // PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox,
 // else Internal.
 func PublicText(err error) string {
 	if own, is := errors.AsType[*Error](err); is && own.Denied {
-		if errors.As(err, new(*Unrecorded)) { // the log need not be the client's
-			return own.Reason + " (" + ServersLog + ")"
+		if errors.As(err, new(*UnrecordedError)) { // the log need not be the client's
+			return own.Reason + " (" + SeeServerLog + ")"
 		}
 		return own.Error()
 	}
@@ -211,7 +211,7 @@ func PublicText(err error) string {
 	if none, is := errors.AsType[*backends.NoProgram](err); is {
 		return none.Error()
 	}
-	if fault, is := errors.AsType[Fault](err); is {
+	if fault, is := errors.AsType[PublicError](err); is {
 		return fault.Error()
 	}
 	for _, known := range []error{ErrBusy, ErrNotRunning, context.Canceled, context.DeadlineExceeded} {
@@ -219,5 +219,5 @@ func PublicText(err error) string {
 			return known.Error()
 		}
 	}
-	return Internal
+	return InternalErrorText
 }

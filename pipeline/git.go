@@ -9,8 +9,8 @@ import (
 // a host.
 type GitIdentity struct{ Name, Email string }
 
-// MaxAuthor bounds each of its fields, in bytes: they are variables of all programs.
-const MaxAuthor = 1000
+// MaxGitField bounds each of its fields, in bytes: they are variables of all programs.
+const MaxGitField = 1000
 
 // Or returns the identity with what it lacks from another.
 func (g GitIdentity) Or(other GitIdentity) GitIdentity {

@@ -54,8 +54,8 @@ const (
 	ArtifactsLost = "artifacts.lost"
 )
 
-// Crashed is why something ended that was under way when its process was killed.
-const Crashed = "its server or command was killed, or lost power"
+// CrashReason is why something ended that was under way when its process was killed.
+const CrashReason = "its server or command was killed, or lost power"
 
 // What a journal lists. The start of a run is in the log, or it did not begin; the id of a job is known to its caller
 // before that.
@@ -70,9 +70,9 @@ const (
 // artifactsID returns the id under which the directory of a run's artifacts is listed.
 func artifactsID(run string) string { return run + ".artifacts" }
 
-// create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
+// createFile makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
 // journal, an end may stay unknown, and no more.
-func (j *Journal) create() {
+func (j *Journal) createFile() {
 	if os.MkdirAll(j.dir, 0o700) != nil {
 		return
 	}
@@ -95,18 +95,20 @@ func (j *Journal) create() {
 	j.file, j.path, j.size = f, path, len(text)
 }
 
-// Begin lists something until endRun or endSession.
-func (j *Journal) Begin(kind, id, namespace string) { j.list(id, "+ "+kind+" "+id+" "+namespace+"\n") }
-
-// BeginArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
-func (j *Journal) BeginArtifacts(run, namespace, dir string) {
-	j.list(artifactsID(run), "+ "+JournalArtifacts+" "+artifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
+// Add lists something until endRun or endSession.
+func (j *Journal) Add(kind, id, namespace string) {
+	j.appendEntry(id, "+ "+kind+" "+id+" "+namespace+"\n")
 }
 
-// EndArtifacts takes the directory of a run's artifacts off.
-func (j *Journal) EndArtifacts(run string) { j.end(artifactsID(run), false) }
+// AddArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
+func (j *Journal) AddArtifacts(run, namespace, dir string) {
+	j.appendEntry(artifactsID(run), "+ "+JournalArtifacts+" "+artifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
+}
 
-func (j *Journal) list(id, line string) {
+// RemoveArtifacts takes the directory of a run's artifacts off.
+func (j *Journal) RemoveArtifacts(run string) { j.removeEntry(artifactsID(run), false) }
+
+func (j *Journal) appendEntry(id, line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.dir == "" || j.open[id] != "" {
@@ -114,36 +116,36 @@ func (j *Journal) list(id, line string) {
 	}
 	j.open[id] = line
 	if j.file == nil {
-		j.create()
+		j.createFile()
 		return
 	}
-	j.write(j.open[id])
+	j.writeLine(j.open[id])
 }
 
-// EndRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
+// RemoveRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
 // the session's id.
-func (j *Journal) EndRun(id string) { j.end(id, false) }
+func (j *Journal) RemoveRun(id string) { j.removeEntry(id, false) }
 
-// EndSession takes a session off.
-func (j *Journal) EndSession(id string) { j.end(id, true) }
+// RemoveSession takes a session off.
+func (j *Journal) RemoveSession(id string) { j.removeEntry(id, true) }
 
-func (j *Journal) end(id string, session bool) {
+func (j *Journal) removeEntry(id string, session bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if line := j.open[id]; line != "" && strings.HasPrefix(line, "+ "+JournalSession) == session {
 		delete(j.open, id)
-		j.write("- " + id + "\n")
+		j.writeLine("- " + id + "\n")
 	}
 }
 
-// write appends a line. It keeps the file small, however long its process lives.
-func (j *Journal) write(line string) {
+// writeLine appends a line. It keeps the file small, however long its process lives.
+func (j *Journal) writeLine(line string) {
 	if j.file == nil {
 		return
 	}
 	_, _ = j.file.WriteString(line)
 	if j.size += len(line); j.size > maxJournalBytes+2*len(j.open)*len(line) {
-		j.create()
+		j.createFile()
 	}
 }
 
@@ -164,8 +166,8 @@ func (j *Journal) Close() {
 // journalEntry is what a journal lists.
 type journalEntry struct{ Kind, ID, Namespace, Dir string }
 
-// unended returns what a journal lists that has not ended.
-func unended(f *os.File) []journalEntry {
+// readUnended returns what a journal lists that has not ended.
+func readUnended(f *os.File) []journalEntry {
 	var all []journalEntry
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		switch parts := strings.Fields(lines.Text()); {
@@ -182,15 +184,15 @@ func unended(f *os.File) []journalEntry {
 	return all
 }
 
-// pastRows is an audit log that can be read.
-type pastRows interface {
+// rowReader is an audit log that can be read.
+type rowReader interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
 }
 
 // crashLog is an audit log that can be read and written.
 type crashLog interface {
 	Recorder
-	pastRows
+	rowReader
 }
 
 // RecordCrashes writes to a log the ends of what killed processes have left, which is listed in the directory of
@@ -202,37 +204,37 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), freshPrefix) {
-			removeAbandoned(dir, e)
+			removeAbandonedJournal(dir, e)
 			continue
 		}
 		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDWR, 0)
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && isAt(f) && recordLeft(ctx, log, unended(f), tell) == nil { // else its process lives
+		if statefile.TryLock(f, false) == nil && hasItsName(f) && recordUnended(ctx, log, readUnended(f), tell) == nil { // else its process lives
 			os.Remove(f.Name())
 		}
 		f.Close()
 	}
 }
 
-// isAt reports whether f still has its name: a process that lives may have put another file in its place.
-func isAt(f *os.File) bool {
+// hasItsName reports whether f still has its name: a process that lives may have put another file in its place.
+func hasItsName(f *os.File) bool {
 	opened, err := f.Stat()
 	there, err2 := os.Stat(f.Name())
 	return err == nil && err2 == nil && os.SameFile(opened, there)
 }
 
-// removeAbandoned removes a journal that its process was killed over making.
-func removeAbandoned(dir string, e os.DirEntry) {
+// removeAbandonedJournal removes a journal that its process was killed over making.
+func removeAbandonedJournal(dir string, e os.DirEntry) {
 	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > statefile.AbandonedAge {
 		os.Remove(filepath.Join(dir, e.Name()))
 	}
 }
 
-func recordLeft(ctx context.Context, log crashLog, all []journalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
+func recordUnended(ctx context.Context, log crashLog, all []journalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
 	for _, l := range all {
-		run, kind, data, err := l.end(ctx, log)
+		run, kind, data, err := l.endRow(ctx, log)
 		if err != nil {
 			return err
 		}
@@ -251,18 +253,18 @@ func recordLeft(ctx context.Context, log crashLog, all []journalEntry, tell func
 	return nil
 }
 
-// end returns the row of the end of what an entry lists; kind "" says that it needs none.
-func (l journalEntry) end(ctx context.Context, log pastRows) (run, kind string, data Facts, err error) {
+// endRow returns the row of the end of what an entry lists; kind "" says that it needs none.
+func (l journalEntry) endRow(ctx context.Context, log rowReader) (run, kind string, data Facts, err error) {
 	if l.Kind == JournalArtifacts {
 		run = strings.TrimSuffix(l.ID, artifactsID(""))
 		data, err = removeUnsaved(ctx, l.Dir, run)
 		return run, ArtifactsLost, data, err
 	}
-	past, data, err := pastOf(ctx, log, l.Namespace, l.ID)
+	past, data, err := readPast(ctx, log, l.Namespace, l.ID)
 	if err != nil || past.Ended != "" || l.Kind == JournalRun && past.Began.IsZero() {
 		return l.ID, "", nil, err
 	}
-	kind, why := ExecutionLost, Facts{"ended": "lost", "stage": StageBackend, "reason": Crashed}
+	kind, why := ExecutionLost, Facts{"ended": "lost", "stage": StageBackend, "reason": CrashReason}
 	if l.Kind == JournalSession {
 		kind, data, why = event.SessionKilled, Facts{}, Facts{"why": "crash"}
 	}
@@ -277,7 +279,7 @@ func removeUnsaved(ctx context.Context, dir, run string) (Facts, error) {
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	data := Facts{"directory": dir, "removed": removed, "reason": Crashed}
+	data := Facts{"directory": dir, "removed": removed, "reason": CrashReason}
 	if err != nil {
 		data["error"] = safetext.Clip(err.Error(), MaxReason)
 	}
@@ -293,18 +295,18 @@ type Past struct {
 	Reason        string
 }
 
-// Past returns what the log has of a run or a session of a namespace, as far as its rows are here.
-func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) {
-	log, can := p.Config.Audit.(pastRows)
+// FindPast returns what the log has of a run or a session of a namespace, as far as its rows are here.
+func (p *Pipeline) FindPast(ctx context.Context, namespace, id string) (Past, bool) {
+	log, can := p.Config.Audit.(rowReader)
 	if !can {
 		return Past{}, false
 	}
-	past, _, err := pastOf(ctx, log, OrDefault(namespace), id)
+	past, _, err := readPast(ctx, log, NamespaceOrDefault(namespace), id)
 	return past, err == nil && (!past.Began.IsZero() || past.Ended != "")
 }
 
-// pastOf returns also what the row of its start says.
-func pastOf(ctx context.Context, log pastRows, namespace, id string) (past Past, start Facts, err error) {
+// readPast returns also what the row of its start says.
+func readPast(ctx context.Context, log rowReader, namespace, id string) (past Past, start Facts, err error) {
 	past, start = Past{ID: id, Namespace: namespace}, Facts{}
 	if id == "" {
 		return past, start, nil

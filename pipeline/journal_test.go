@@ -13,14 +13,14 @@ import (
 func TestJournalIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	j := &Journal{dir: dir, open: map[string]string{}}
-	j.Begin(JournalSession, "open", "default")
-	j.BeginArtifacts("r", "default", "/a b/\n%")
+	j.Add(JournalSession, "open", "default")
+	j.AddArtifacts("r", "default", "/a b/\n%")
 	for i := range 10_000 {
-		j.Begin(JournalRun, fmt.Sprint("run", i), "default")
-		j.EndRun("open") // a row about a session
-		j.EndRun(fmt.Sprint("run", i))
+		j.Add(JournalRun, fmt.Sprint("run", i), "default")
+		j.RemoveRun("open") // a row about a session
+		j.RemoveRun(fmt.Sprint("run", i))
 	}
-	j.Begin(JournalRun, "last", "default")
+	j.Add(JournalRun, "last", "default")
 	f, err := os.Open(j.path)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestJournalIsSmall(t *testing.T) {
 	info, err := f.Stat()
 	want := []journalEntry{{Kind: JournalArtifacts, ID: artifactsID("r"), Namespace: "default", Dir: "/a b/\n%"},
 		{Kind: JournalSession, ID: "open", Namespace: "default"}, {Kind: JournalRun, ID: "last", Namespace: "default"}}
-	if err != nil || info.Size() > 2*maxJournalBytes || !slices.Equal(unended(f), want) {
+	if err != nil || info.Size() > 2*maxJournalBytes || !slices.Equal(readUnended(f), want) {
 		t.Errorf("%v, %d bytes", err, info.Size())
 	}
 	if g, err := os.OpenFile(j.path, os.O_RDWR, 0); err != nil || statefile.TryLock(g, false) == nil {

@@ -30,9 +30,9 @@ func (s *namespaceLimits) Set(namespace string, b Bounds) {
 	s.each[namespace] = b.Or(s.each[namespace])
 }
 
-// InForce are the limits of a run in this namespace that asks for none, and the caps of all.
-func (p *Pipeline) InForce(namespace string) (limits, caps Bounds) {
-	b := p.NamespaceLimits.bounds(OrDefault(namespace)).Or(p.Config.Limits)
+// LimitsInForce are the limits of a run in this namespace that asks for none, and the caps of all.
+func (p *Pipeline) LimitsInForce(namespace string) (limits, caps Bounds) {
+	b := p.NamespaceLimits.bounds(NamespaceOrDefault(namespace)).Or(p.Config.Limits)
 	return b.AtMost(p.Config.Caps), p.Config.Caps
 }
 
@@ -88,8 +88,8 @@ type Bound struct {
 	Get  func(Bounds) float64
 }
 
-// EachBound are all of them.
-var EachBound = []Bound{
+// AllBounds are all of them.
+var AllBounds = []Bound{
 	{"ram_mb", remedy.RAM, "MB", func(b Bounds) float64 { return float64(b.RAM) / (1 << 20) }},
 	{"timeout_seconds", remedy.Timeout, "seconds", func(b Bounds) float64 { return b.Wall.Seconds() }},
 	{"cpu_cores", remedy.CPU, "cores", func(b Bounds) float64 { return b.CPU }},
@@ -98,12 +98,12 @@ var EachBound = []Bound{
 	{"output_bytes", remedy.Output, "bytes", func(b Bounds) float64 { return float64(b.Output) }},
 }
 
-// Limit returns what a run may use: what it asks for, or the operator's default, which is never
+// ResolveLimits returns what a run may use: what it asks for, or the operator's default, which is never
 // above the operator's cap. Asking for more than the cap is refused, not cut down: a program that
 // gets less than its caller counted on fails later, and less clearly.
-func (p *Pipeline) Limit(namespace string, asked Bounds) (Bounds, error) {
+func (p *Pipeline) ResolveLimits(namespace string, asked Bounds) (Bounds, error) {
 	limits := asked.Or(p.NamespaceLimits.bounds(namespace)).Or(p.Config.Limits)
-	for _, b := range EachBound {
+	for _, b := range AllBounds {
 		want, limit := b.Get(asked), b.Get(p.Config.Caps)
 		switch {
 		case want < 0 || want != want:

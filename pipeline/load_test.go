@@ -12,7 +12,7 @@ func TestLoad(t *testing.T) {
 	q := NewQueue(3, 5)
 	enter := func(namespace string, weight int) func() {
 		t.Helper()
-		leave, err := q.Enter(t.Context(), namespace, weight, nil)
+		leave, err := q.Acquire(t.Context(), namespace, weight, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,13 +24,13 @@ func TestLoad(t *testing.T) {
 	waits := make(chan int, 2)
 	for _, namespace := range []string{"a", "c"} {
 		go func() {
-			_, err := q.Enter(waiting, namespace, 1, func(n int) { waits <- n })
+			_, err := q.Acquire(waiting, namespace, 1, func(n int) { waits <- n })
 			came <- err
 		}()
 		<-waits
 	}
 	want := []NamespaceLoad{{"a", 2, 1}, {"b", 1, 0}, {"c", 0, 1}}
-	if got := q.detail(); got.Slots != 3 || got.Running != 3 || got.Waiting != 2 || got.Room != 5 || !slices.Equal(got.Namespaces, want) {
+	if got := q.load(); got.Slots != 3 || got.Running != 3 || got.Waiting != 2 || got.Room != 5 || !slices.Equal(got.Namespaces, want) {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 	b()
@@ -41,7 +41,7 @@ func TestLoad(t *testing.T) {
 	<-came
 	a()
 	a() // a second time gives nothing back
-	if got := q.detail(); got.Running != 1 || got.Waiting != 0 || len(got.Namespaces) != 1 || got.Namespaces[0].Running != 1 {
+	if got := q.load(); got.Running != 1 || got.Waiting != 0 || len(got.Namespaces) != 1 || got.Namespaces[0].Running != 1 {
 		t.Errorf("at the end there is %+v", got)
 	}
 }
@@ -57,11 +57,11 @@ func TestFree(t *testing.T) {
 		leave := func() {}
 		if tt.taken > 0 {
 			var err error
-			if leave, err = p.Config.Queue.Enter(t.Context(), "a", tt.taken, nil); err != nil {
+			if leave, err = p.Config.Queue.Acquire(t.Context(), "a", tt.taken, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := p.Free(backends.Limits{CPU: tt.cores}); got != tt.want {
+		if got := p.HasFreeSlots(backends.Limits{CPU: tt.cores}); got != tt.want {
 			t.Errorf("%d taken, %v cores: got %v", tt.taken, tt.cores, got)
 		}
 		leave()

@@ -120,8 +120,8 @@ func (r Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// AddOutcome adds how a program ended and what it took.
-func (r *Outcome) AddOutcome(out backends.Result) {
+// AddProgramResult adds how a program ended and what it took.
+func (r *Outcome) AddProgramResult(out backends.Result) {
 	r.End, r.Hit = out.End, out.Hit
 	r.Usage = Usage{Milliseconds(out.Wall), Milliseconds(out.CPU), out.PeakMemory, out.Warm, out.Cold}
 	r.Layers = append(r.Layers, out.Contained.Layers...)
@@ -137,8 +137,8 @@ func Milliseconds(d time.Duration) float64 {
 	return float64(d.Microseconds()) / 1000
 }
 
-// LateRow says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
-func (r Outcome) LateRow() string {
+// LateRowWarning says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
+func (r Outcome) LateRowWarning() string {
 	if r.late {
 		return audit.OwedText
 	}

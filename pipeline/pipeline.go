@@ -42,7 +42,7 @@ import (
 type Pipeline struct {
 	Config          Config
 	NamespaceLimits namespaceLimits
-	Under           under
+	Active          registry
 	going           sync.WaitGroup // what Close waits for
 	parts           sync.Map       // what packages with effects of their own keep, by its type: see Part
 	mu              sync.Mutex
@@ -71,7 +71,7 @@ type Config struct {
 	Egress    Egress
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
-	Records
+	RecordConfig
 	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
 	Packages    *packages.Store   // nil: nothing can be installed
@@ -81,9 +81,9 @@ type Config struct {
 	Git         GitIdentity       // of commits in sandboxes
 	Runtimes    []Runtime         // languages of the operator
 
-	// Parts are the settings of packages that have effects of their own, such as *web.Config. What is not among them is
+	// Settings are the settings of packages that have effects of their own, such as *web.Config. What is not among them is
 	// off, or has its defaults.
-	Parts []any
+	Settings []any
 
 	// Journal is a directory of ours beside the log, in which processes list what they have under way, so that its end is
 	// known also of one that is killed; "" is none.
@@ -95,15 +95,15 @@ type Config struct {
 	Temp string
 }
 
-// Records are the settings of what receipts, rows and results have.
-type Records struct {
-	Keys      *signer.Keys // sign a receipt of each run; nil signs none
-	Policy    []byte       // what the operator decided, which receipts name by its SHA-256
-	Version   string       // of the program, as receipts name it
-	User      string       // of the operating system, for whom all is done; "" is unknown
-	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
-	Capture   Capture
-	Artifacts ArtifactPolicy
+// RecordConfig are the settings of what receipts, rows and results have.
+type RecordConfig struct {
+	Keys          *signer.Keys // sign a receipt of each run; nil signs none
+	Policy        []byte       // what the operator decided, which receipts name by its SHA-256
+	Version       string       // of the program, as receipts name it
+	User          string       // of the operating system, for whom all is done; "" is unknown
+	UnknownTokens string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
+	Capture       Capture
+	Artifacts     ArtifactPolicy
 }
 
 // Recorder is the audit log. What it was given is durable when Append returns without an error, or, where
@@ -127,13 +127,13 @@ type ArtifactPolicy struct {
 // DefaultArtifacts applies where the operator sets no bounds.
 var DefaultArtifacts = ArtifactPolicy{MaxCount: 1000, MaxBytes: 512 << 20}
 
-// DefaultRoom is the number of runs that may wait where the operator sets none.
-const DefaultRoom = 256
+// DefaultQueueRoom is the number of runs that may wait where the operator sets none.
+const DefaultQueueRoom = 256
 
 // New returns a pipeline with the settings of cfg.
 func New(cfg Config) *Pipeline {
 	cfg.Limits, cfg.Caps = cfg.Limits.Or(DefaultBounds), cfg.Caps.Or(DefaultCaps)
-	cfg.Queue = cmp.Or(cfg.Queue, NewQueue(defaultSlots(runtime.GOMAXPROCS(0)), DefaultRoom))
+	cfg.Queue = cmp.Or(cfg.Queue, NewQueue(defaultSlots(runtime.GOMAXPROCS(0)), DefaultQueueRoom))
 	if cfg.Vault == nil {
 		cfg.Vault = vault.New()
 	}
@@ -147,9 +147,9 @@ func New(cfg Config) *Pipeline {
 	cfg.Artifacts.MaxCount = cmp.Or(max(cfg.Artifacts.MaxCount, 0), DefaultArtifacts.MaxCount)
 	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
 	p := &Pipeline{Config: cfg, Counters: &counters{Began: time.Now().UTC(), Runs: map[string]map[string]int64{}}, Budget: egress.NewBudget(), policy: Hash(cfg.Policy)}
-	p.NamespaceLimits.each, p.Under.All = map[string]Bounds{}, map[string]*Live{}
+	p.NamespaceLimits.each, p.Active.Effects = map[string]Bounds{}, map[string]*ActiveEffect{}
 	if log, can := cfg.Audit.(crashLog); can && cfg.Journal != "" {
-		p.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.Publish) })
+		p.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.PublishEvent) })
 	}
 	p.Journal = &Journal{dir: cfg.Journal, open: map[string]string{}}
 	return p
@@ -182,31 +182,31 @@ func (p *Pipeline) OnClose(f func()) {
 	}
 }
 
-// OnLearn has refusals be cleaned of the secrets of sessions, whose leases leasesOf returns.
-func (p *Pipeline) OnLearn(leasesOf func(namespace, session string) vault.Leases) {
+// SetSessionLeases has refusals be cleaned of the secrets of sessions, whose leases leasesOf returns.
+func (p *Pipeline) SetSessionLeases(leasesOf func(namespace, session string) vault.Leases) {
 	p.leasesOf.Store(&leasesOf)
 }
 
-// Settings returns the settings of a package with effects of its own: the zero value where there are none.
-func Settings[T any](p *Pipeline) *T {
-	if settings := find[T](p.Config.Parts); settings != nil {
+// PackageSettings returns the settings of a package with effects of its own: the zero value where there are none.
+func PackageSettings[T any](p *Pipeline) *T {
+	if settings := findSettings[T](p.Config.Settings); settings != nil {
 		return settings
 	}
 	return new(T)
 }
 
-// SettingsIn returns the settings of a package with effects of its own, which are added to c if it has none.
-func SettingsIn[T any](c *Config) *T {
-	settings := find[T](c.Parts)
+// EnsureSettings returns the settings of a package with effects of its own, which are added to c if it has none.
+func EnsureSettings[T any](c *Config) *T {
+	settings := findSettings[T](c.Settings)
 	if settings == nil {
 		settings = new(T)
-		c.Parts = append(c.Parts, settings)
+		c.Settings = append(c.Settings, settings)
 	}
 	return settings
 }
 
-// find returns the settings of a type, nil where there are none.
-func find[T any](parts []any) *T {
+// findSettings returns the settings of a type, nil where there are none.
+func findSettings[T any](parts []any) *T {
 	for _, part := range parts {
 		if settings, is := part.(*T); is {
 			return settings
@@ -215,8 +215,8 @@ func find[T any](parts []any) *T {
 	return nil
 }
 
-// Part returns what a package with effects of its own keeps with a pipeline, which is made the first time.
-func Part[T any](p *Pipeline, open func(*Pipeline) *T) *T {
+// PackageState returns what a package with effects of its own keeps with a pipeline, which is made the first time.
+func PackageState[T any](p *Pipeline, open func(*Pipeline) *T) *T {
 	key := reflect.TypeFor[T]()
 	if part, ok := p.parts.Load(key); ok {
 		return part.(func() *T)()

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Weight returns how many slots of the queue a run with these limits takes: the cores that it may use.
-func Weight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
+// SlotWeight returns how many slots of the queue a run with these limits takes: the cores that it may use.
+func SlotWeight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 
 // ErrBusy is the error of a queue that is full. Nothing was started; trying again later may work.
 var ErrBusy = errors.New("too many runs are waiting")
@@ -26,16 +26,16 @@ var ErrBusy = errors.New("too many runs are waiting")
 // [Queue.mayExceed]. The number of those that wait is bounded, too, and who fills the waiting room gives up the newest
 // place to others that have fewer. All methods may be called concurrently.
 type Queue struct {
-	mu      sync.Mutex
-	Slots   int
-	room    int // how many may wait
-	taken   int // slots, also those beyond slots
-	waiting int // how many do
-	back    int // how many of them have run before
-	parties map[string]*party
-	turns   []*party // that wait; the first one is next
-	running []*ticket
-	aging   *time.Timer // admits again when a run has held its slots for slotTime
+	mu        sync.Mutex
+	Slots     int
+	room      int // how many may wait
+	taken     int // slots, also those beyond slots
+	waiting   int // how many do
+	returning int // how many of them have run before
+	parties   map[string]*party
+	turns     []*party // that wait; the first one is next
+	running   []*ticket
+	aging     *time.Timer // admits again when a run has held its slots for slotTime
 }
 
 // SlotTime is how long a run that holds its slots keeps others out. Most runs take less, and an honest namespace waits
@@ -60,11 +60,11 @@ type line struct {
 
 // A ticket gets one answer: nil when its run may begin, or why it may not.
 type ticket struct {
-	line   *line
-	weight int
-	back   bool // it goes on with what it has begun
-	since  time.Time
-	answer chan error // has room for the one answer
+	line      *line
+	weight    int
+	returning bool // it goes on with what it has begun
+	since     time.Time
+	answer    chan error // has room for the one answer
 }
 
 // NewQueue returns a queue that lets runs of a weight of slots together run at once, and lets room
@@ -77,35 +77,35 @@ func NewQueue(slots, room int) *Queue {
 // many programs sleep.
 func defaultSlots(cores int) int { return max(cores, 4) }
 
-// most returns how many slots are taken at most, when some run for long and others want their share.
-func (q *Queue) most() int { return q.Slots + max(2*q.Slots, 4) }
+// maxSlots returns how many slots are taken at most, when some run for long and others want their share.
+func (q *Queue) maxSlots() int { return q.Slots + max(2*q.Slots, 4) }
 
-// OwnerOf returns who shares a queue as the caller of ctx.
-func OwnerOf(ctx context.Context, namespace string) string {
-	return cmp.Or(CallerOf(ctx).Identity, "namespace "+namespace)
+// QueueOwner returns who shares a queue as the caller of ctx.
+func QueueOwner(ctx context.Context, namespace string) string {
+	return cmp.Or(CallerFrom(ctx).Identity, "namespace "+namespace)
 }
 
-// Enter waits for slots and returns a function that releases them, which may be called more than once.
+// Acquire waits for slots and returns a function that releases them, which may be called more than once.
 // A weight below one counts as one, and a weight above all slots as all of them. onWait, if set, is
 // called before the first time that it has to wait, with how many wait by then.
 //
 // The error is ErrBusy or the cause of ctx; either way the caller holds nothing and waits nowhere.
-func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
-	return q.enter(ctx, namespace, weight, false, onWait)
+func (q *Queue) Acquire(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
+	return q.acquire(ctx, namespace, weight, false, onWait)
 }
 
-// Return is Enter for a run that gave its slots back and goes on: it is never refused, and in its namespace comes
+// Reacquire is Enter for a run that gave its slots back and goes on: it is never refused, and in its namespace comes
 // before those that have not begun. Its caller bounds how many such runs there are. The error is the cause of ctx.
-func (q *Queue) Return(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
-	return q.enter(ctx, namespace, weight, true, onWait)
+func (q *Queue) Reacquire(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
+	return q.acquire(ctx, namespace, weight, true, onWait)
 }
 
-func (q *Queue) enter(ctx context.Context, namespace string, weight int, back bool, onWait func(waiting int)) (leave func(), err error) {
+func (q *Queue) acquire(ctx context.Context, namespace string, weight int, back bool, onWait func(waiting int)) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := &ticket{weight: min(max(weight, 1), q.Slots), back: back, answer: make(chan error, 1)}
-	waiting, err := q.join(t, OwnerOf(ctx, namespace), namespace)
+	t := &ticket{weight: min(max(weight, 1), q.Slots), returning: back, answer: make(chan error, 1)}
+	waiting, err := q.join(t, QueueOwner(ctx, namespace), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (q *Queue) enter(ctx context.Context, namespace string, weight int, back bo
 		if err != nil {
 			return nil, err
 		}
-		return sync.OnceFunc(func() { q.leave(t) }), nil
+		return sync.OnceFunc(func() { q.releaseAndAdmit(t) }), nil
 	case <-ctx.Done():
 		q.abandon(t)
 		return nil, context.Cause(ctx)
@@ -132,11 +132,11 @@ func (q *Queue) join(t *ticket, owner, namespace string) (waiting int, err error
 	if q.admit(); !slices.Contains(t.line.waiters, t) {
 		return 0, nil
 	}
-	if t.back || q.waiting-q.back <= q.room {
+	if t.returning || q.waiting-q.returning <= q.room {
 		return q.waiting, nil
 	}
-	last := q.last(t)
-	q.remove(last)
+	last := q.ticketToEvict(t)
+	q.removeWaiter(last)
 	if last == t {
 		return 0, fmt.Errorf("%w: %d slots are taken and %d wait already", ErrBusy, q.taken, q.waiting)
 	}
@@ -163,18 +163,18 @@ func (q *Queue) enqueue(t *ticket, owner, namespace string) {
 		p.turns = append(p.turns, l)
 	}
 	at := len(l.waiters)
-	if t.back {
-		at -= l.fresh()
-		q.back++
+	if t.returning {
+		at -= l.countNew()
+		q.returning++
 	}
 	t.line, l.waiters = l, slices.Insert(l.waiters, at, t)
 	q.waiting++
 }
 
-// fresh counts the waiters of a line that have not run yet. They are the last.
-func (l *line) fresh() (n int) {
+// countNew counts the waiters of a line that have not run yet. They are the last.
+func (l *line) countNew() (n int) {
 	for _, t := range slices.Backward(l.waiters) {
-		if t.back {
+		if t.returning {
 			break
 		}
 		n++
@@ -182,27 +182,27 @@ func (l *line) fresh() (n int) {
 	return n
 }
 
-// fresh counts the waiters of a party that have not run yet.
-func (p *party) fresh() (n int) {
+// countNew counts the waiters of a party that have not run yet.
+func (p *party) countNew() (n int) {
 	for _, l := range p.turns {
-		n += l.fresh()
+		n += l.countNew()
 	}
 	return n
 }
 
-// last returns the ticket that has to go when there is no room for t: the newest of the longest line of the party with
+// ticketToEvict returns the ticket that has to go when there is no room for t: the newest of the longest line of the party with
 // the most, and t itself unless another has more. Without this, one namespace, or one identity by many of them, could
 // keep all others out by waiting a lot.
-func (q *Queue) last(t *ticket) *ticket {
+func (q *Queue) ticketToEvict(t *ticket) *ticket {
 	p, l := t.line.party, t.line
 	for _, other := range q.turns {
-		if other.fresh() > p.fresh() {
+		if other.countNew() > p.countNew() {
 			p = other
 			l = p.turns[0]
 		}
 	}
 	for _, other := range p.turns {
-		if other.fresh() > l.fresh() {
+		if other.countNew() > l.countNew() {
 			l = other
 		}
 	}
@@ -214,23 +214,23 @@ func (q *Queue) abandon(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.remove(t):
+	case q.removeWaiter(t):
 	case <-t.answer == nil: // at the same moment
-		q.release(t)
+		q.releaseSlots(t)
 	}
 	q.admit() // the one behind may be lighter
 }
 
-// leave releases a ticket's slots, and lets others in.
-func (q *Queue) leave(t *ticket) {
+// releaseAndAdmit releases a ticket's slots, and lets others in.
+func (q *Queue) releaseAndAdmit(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.release(t)
+	q.releaseSlots(t)
 	q.admit()
 }
 
-// remove takes t out of its line and reports whether it was there. Another line and another party have the next turn.
-func (q *Queue) remove(t *ticket) bool {
+// removeWaiter takes t out of its line and reports whether it was there. Another line and another party have the next turn.
+func (q *Queue) removeWaiter(t *ticket) bool {
 	l, p := t.line, t.line.party
 	i := slices.Index(l.waiters, t)
 	if i < 0 {
@@ -238,37 +238,37 @@ func (q *Queue) remove(t *ticket) bool {
 	}
 	l.waiters = slices.Delete(l.waiters, i, i+1)
 	q.waiting--
-	if t.back {
-		q.back--
+	if t.returning {
+		q.returning--
 	}
 	if len(l.waiters) == 0 {
-		p.turns = without(p.turns, l)
+		p.turns = removeElement(p.turns, l)
 	}
 	if len(p.turns) == 0 {
-		q.turns = without(q.turns, p)
+		q.turns = removeElement(q.turns, p)
 	}
-	q.forget(l)
+	q.dropEmptyLine(l)
 	return true
 }
 
-// without returns list without its element e.
-func without[E comparable](list []E, e E) []E {
+// removeElement returns list without its element e.
+func removeElement[E comparable](list []E, e E) []E {
 	if i := slices.Index(list, e); i >= 0 {
 		return slices.Delete(list, i, i+1)
 	}
 	return list
 }
 
-// toEnd returns list with its element e, if it is there, as the last.
-func toEnd[E comparable](list []E, e E) []E {
+// moveToEnd returns list with its element e, if it is there, as the last.
+func moveToEnd[E comparable](list []E, e E) []E {
 	if slices.Contains(list, e) {
-		list = append(without(list, e), e)
+		list = append(removeElement(list, e), e)
 	}
 	return list
 }
 
-// forget drops a line that has nothing in the queue.
-func (q *Queue) forget(l *line) {
+// dropEmptyLine drops a line that has nothing in the queue.
+func (q *Queue) dropEmptyLine(l *line) {
 	if l.taken == 0 && len(l.waiters) == 0 {
 		delete(l.party.lines, l.namespace)
 	}
@@ -279,27 +279,27 @@ func (q *Queue) forget(l *line) {
 
 // admit lets in all that may run now.
 func (q *Queue) admit() {
-	for t := q.next(); t != nil; t = q.next() {
-		q.take(t)
-		q.remove(t)
-		t.line.party.turns = toEnd(t.line.party.turns, t.line)
-		q.turns = toEnd(q.turns, t.line.party)
+	for t := q.nextTicket(); t != nil; t = q.nextTicket() {
+		q.assignSlots(t)
+		q.removeWaiter(t)
+		t.line.party.turns = moveToEnd(t.line.party.turns, t.line)
+		q.turns = moveToEnd(q.turns, t.line.party)
 		t.answer <- nil
 	}
-	q.watchAge()
+	q.scheduleAdmission()
 }
 
-// next returns the ticket that may run now, nil if there is none. A heavy one whose turn it is holds up the lighter
+// nextTicket returns the ticket that may run now, nil if there is none. A heavy one whose turn it is holds up the lighter
 // ones behind it, or else it would never come in; but not those that have less than their share, while it waits for
 // runs that take long.
-func (q *Queue) next() *ticket {
+func (q *Queue) nextTicket() *ticket {
 	if len(q.turns) == 0 {
 		return nil
 	}
 	if first := q.turns[0].turns[0].waiters[0]; q.taken+first.weight <= q.Slots {
 		return first
 	}
-	young := q.young()
+	young := q.slotsOfYoungRuns()
 	for _, p := range q.turns {
 		for _, l := range p.turns {
 			t := l.waiters[0]
@@ -322,15 +322,15 @@ func (q *Queue) next() *ticket {
 func (q *Queue) mayExceed(l *line, weight int) bool {
 	p := l.party
 	share := l.taken == 0 || (p.taken+weight)*len(q.parties) <= q.Slots
-	left := q.most() - q.taken - weight
-	if left < (q.most()-q.Slots)/2 && q.takenIn(l.namespace) > 0 {
+	left := q.maxSlots() - q.taken - weight
+	if left < (q.maxSlots()-q.Slots)/2 && q.slotsTakenIn(l.namespace) > 0 {
 		return false
 	}
 	return share && left >= 0 && (p.taken == 0 || p.taken+weight <= left)
 }
 
-// takenIn returns the slots of a namespace, of all parties.
-func (q *Queue) takenIn(namespace string) (slots int) {
+// slotsTakenIn returns the slots of a namespace, of all parties.
+func (q *Queue) slotsTakenIn(namespace string) (slots int) {
 	for _, p := range q.parties {
 		if l := p.lines[namespace]; l != nil {
 			slots += l.taken
@@ -339,8 +339,8 @@ func (q *Queue) takenIn(namespace string) (slots int) {
 	return slots
 }
 
-// young returns the slots of the runs that have held theirs for less than slotTime.
-func (q *Queue) young() (slots int) {
+// slotsOfYoungRuns returns the slots of the runs that have held theirs for less than slotTime.
+func (q *Queue) slotsOfYoungRuns() (slots int) {
 	for _, t := range slices.Backward(q.running) {
 		if time.Since(t.since) >= SlotTime {
 			break
@@ -350,8 +350,8 @@ func (q *Queue) young() (slots int) {
 	return slots
 }
 
-// watchAge has the queue admit again when the next run has held its slots for slotTime, if somebody waits for that.
-func (q *Queue) watchAge() {
+// scheduleAdmission has the queue admit again when the next run has held its slots for slotTime, if somebody waits for that.
+func (q *Queue) scheduleAdmission() {
 	if q.aging != nil {
 		q.aging.Stop()
 	}
@@ -370,8 +370,8 @@ func (q *Queue) watchAge() {
 	}
 }
 
-// take assigns slots to a ticket. The caller holds the lock, as for release.
-func (q *Queue) take(t *ticket) {
+// assignSlots assigns slots to a ticket. The caller holds the lock, as for release.
+func (q *Queue) assignSlots(t *ticket) {
 	t.since = time.Now()
 	q.running = append(q.running, t)
 	q.taken += t.weight
@@ -379,13 +379,13 @@ func (q *Queue) take(t *ticket) {
 	t.line.party.taken += t.weight
 }
 
-// release gives slots back.
-func (q *Queue) release(t *ticket) {
-	q.running = without(q.running, t)
+// releaseSlots gives slots back.
+func (q *Queue) releaseSlots(t *ticket) {
+	q.running = removeElement(q.running, t)
 	q.taken -= t.weight
 	t.line.taken -= t.weight
 	t.line.party.taken -= t.weight
-	q.forget(t.line)
+	q.dropEmptyLine(t.line)
 }
 
 // Load counts the slots and the waiting requests of a queue. Slots are what runs take while they run: one each, and
@@ -406,10 +406,10 @@ type NamespaceLoad struct {
 }
 
 // Load returns the load of the queue, namespaces by name; those that have nothing in it are left out.
-func (p *Pipeline) Load() Load { return p.Config.Queue.detail() }
+func (p *Pipeline) Load() Load { return p.Config.Queue.load() }
 
-// Of returns the load of some namespaces. Slots and Room are those of the whole queue.
-func (l Load) Of(counts func(namespace string) bool) Load {
+// ForNamespaces returns the load of some namespaces. Slots and Room are those of the whole queue.
+func (l Load) ForNamespaces(counts func(namespace string) bool) Load {
 	own := Load{Slots: l.Slots, Room: l.Room, Namespaces: []NamespaceLoad{}}
 	for _, n := range l.Namespaces {
 		if counts(n.Namespace) {
@@ -419,14 +419,14 @@ func (l Load) Of(counts func(namespace string) bool) Load {
 	return own
 }
 
-// Free reports whether a run with these limits could start at once.
-func (p *Pipeline) Free(l backends.Limits) bool {
+// HasFreeSlots reports whether a run with these limits could start at once.
+func (p *Pipeline) HasFreeSlots(l backends.Limits) bool {
 	l.CPU = cmp.Or(l.CPU, p.Config.Limits.CPU)
 	now := p.Load()
-	return now.Waiting == 0 && now.Running+min(max(Weight(l), 1), now.Slots) <= now.Slots
+	return now.Waiting == 0 && now.Running+min(max(SlotWeight(l), 1), now.Slots) <= now.Slots
 }
 
-func (q *Queue) detail() Load {
+func (q *Queue) load() Load {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := Load{Slots: q.Slots, Running: q.taken, Waiting: q.waiting, Room: q.room, Namespaces: []NamespaceLoad{}}

@@ -16,11 +16,11 @@ import (
 func TestGreedyNamespaceStarvesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 1000)
-		hold := <-enter(t.Context(), q, "greedy", 1)
+		hold := <-acquireAsync(t.Context(), q, "greedy", 1)
 		var mu sync.Mutex
 		var order []string
 		work := func(namespace string) {
-			leave, err := q.Enter(t.Context(), namespace, 1, nil)
+			leave, err := q.Acquire(t.Context(), namespace, 1, nil)
 			if err != nil {
 				t.Errorf("%s: %v", namespace, err)
 				return
@@ -58,11 +58,11 @@ func TestGreedyNamespaceStarvesNobody(t *testing.T) {
 func TestGreedyNamespaceCannotFillTheWaitingRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 4)
-		hold := <-enter(t.Context(), q, "greedy", 1)
+		hold := <-acquireAsync(t.Context(), q, "greedy", 1)
 		var sentAway atomic.Int32
 		for range 4 {
 			go func() {
-				leave, err := q.Enter(t.Context(), "greedy", 1, nil)
+				leave, err := q.Acquire(t.Context(), "greedy", 1, nil)
 				if errors.Is(err, ErrBusy) {
 					sentAway.Add(1)
 					return
@@ -71,10 +71,10 @@ func TestGreedyNamespaceCannotFillTheWaitingRoom(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := q.Enter(t.Context(), "greedy", 1, nil); !errors.Is(err, ErrBusy) {
+		if _, err := q.Acquire(t.Context(), "greedy", 1, nil); !errors.Is(err, ErrBusy) {
 			t.Errorf("a fifth greedy waiter got %v, want ErrBusy", err)
 		}
-		modest := enter(t.Context(), q, "modest", 1)
+		modest := acquireAsync(t.Context(), q, "modest", 1)
 		synctest.Wait()
 		if got := sentAway.Load(); got != 1 {
 			t.Errorf("%d greedy waiters were sent away, want 1", got)
@@ -95,11 +95,11 @@ func TestGreedyNamespaceCannotFillTheWaitingRoom(t *testing.T) {
 func TestFirstComeFirstServedWithinNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 100)
-		hold := <-enter(t.Context(), q, "a", 1)
+		hold := <-acquireAsync(t.Context(), q, "a", 1)
 		var order []int
 		for i := range 20 {
 			go func() {
-				leave, err := q.Enter(t.Context(), "a", 1, nil)
+				leave, err := q.Acquire(t.Context(), "a", 1, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -124,11 +124,11 @@ func TestHeavyRunIsNotOvertakenForever(t *testing.T) {
 		q := NewQueue(4, 100)
 		var holds []func()
 		for range 3 {
-			holds = append(holds, <-enter(t.Context(), q, "light", 1))
+			holds = append(holds, <-acquireAsync(t.Context(), q, "light", 1))
 		}
-		heavy := enter(t.Context(), q, "heavy", 99) // as heavy as the whole queue
+		heavy := acquireAsync(t.Context(), q, "heavy", 99) // as heavy as the whole queue
 		synctest.Wait()
-		light := enter(t.Context(), q, "light", 1) // would fit now
+		light := acquireAsync(t.Context(), q, "light", 1) // would fit now
 		synctest.Wait()
 		if len(light) != 0 {
 			t.Error("a light run overtook the heavy one that waited")
@@ -148,12 +148,12 @@ func TestHeavyRunIsNotOvertakenForever(t *testing.T) {
 func TestCancelledWaiterCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 10)
-		hold := <-enter(t.Context(), q, "a", 2)
+		hold := <-acquireAsync(t.Context(), q, "a", 2)
 		cause := errors.New("the user went away")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error)
 		go func() {
-			_, err := q.Enter(ctx, "a", 2, nil)
+			_, err := q.Acquire(ctx, "a", 2, nil)
 			done <- err
 		}()
 		synctest.Wait()
@@ -164,7 +164,7 @@ func TestCancelledWaiterCostsNothing(t *testing.T) {
 		if got := q.stats(); got.Waiting != 0 {
 			t.Errorf("a cancelled waiter still waits: %+v", got)
 		}
-		if _, err := q.Enter(ctx, "a", 1, nil); err != cause {
+		if _, err := q.Acquire(ctx, "a", 1, nil); err != cause {
 			t.Errorf("entering when cancelled: got %v", err)
 		}
 		hold()
@@ -178,11 +178,11 @@ func TestCancelledWaiterCostsNothing(t *testing.T) {
 func TestCancelledHeavyWaiterLetsLightOnesIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 10)
-		hold := <-enter(t.Context(), q, "a", 1)
+		hold := <-acquireAsync(t.Context(), q, "a", 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		heavy := enter(ctx, q, "b", 2)
+		heavy := acquireAsync(ctx, q, "b", 2)
 		synctest.Wait()
-		light := enter(t.Context(), q, "c", 1)
+		light := acquireAsync(t.Context(), q, "c", 1)
 		synctest.Wait()
 		cancel()
 		<-heavy
@@ -195,7 +195,7 @@ func TestCancelledHeavyWaiterLetsLightOnesIn(t *testing.T) {
 func TestSlotThatComesWithTheCancelIsReleased(t *testing.T) {
 	for range 300 {
 		q := NewQueue(1, 10)
-		hold, err := q.Enter(t.Context(), "a", 1, nil)
+		hold, err := q.Acquire(t.Context(), "a", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestSlotThatComesWithTheCancelIsReleased(t *testing.T) {
 		waits := make(chan struct{})
 		done := make(chan func())
 		go func() {
-			leave, _ := q.Enter(ctx, "a", 1, func(int) { close(waits) })
+			leave, _ := q.Acquire(ctx, "a", 1, func(int) { close(waits) })
 			done <- leave
 		}()
 		<-waits
@@ -221,12 +221,12 @@ func TestSlotThatComesWithTheCancelIsReleased(t *testing.T) {
 
 func TestFullQueueSaysSoAtOnce(t *testing.T) {
 	q := NewQueue(1, 0)
-	leave, err := q.Enter(t.Context(), "a", 1, nil)
+	leave, err := q.Acquire(t.Context(), "a", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer leave()
-	_, err = q.Enter(t.Context(), "b", 1, func(int) { t.Error("called for somebody who may not wait") })
+	_, err = q.Acquire(t.Context(), "b", 1, func(int) { t.Error("called for somebody who may not wait") })
 	if !errors.Is(err, ErrBusy) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}
@@ -246,7 +246,7 @@ func queueHoldsItsBound(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(20))*time.Millisecond)
 			defer cancel()
 			weight := 1 + rand.IntN(slots)
-			leave, err := q.Enter(ctx, fmt.Sprint(i%7), weight, func(int) {})
+			leave, err := q.Acquire(ctx, fmt.Sprint(i%7), weight, func(int) {})
 			if err != nil {
 				return
 			}
@@ -271,7 +271,7 @@ func queueHoldsItsBound(t *testing.T) {
 func BenchmarkQueueFree(b *testing.B) {
 	q := NewQueue(4, 4)
 	for b.Loop() {
-		leave, _ := q.Enter(b.Context(), "a", 1, nil)
+		leave, _ := q.Acquire(b.Context(), "a", 1, nil)
 		leave()
 	}
 }
@@ -290,7 +290,7 @@ func (q *Queue) stats() queueStats {
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 2)
-		hold := <-enter(t.Context(), q, "a", 1)
+		hold := <-acquireAsync(t.Context(), q, "a", 1)
 		var mu sync.Mutex
 		var order []string
 		come := func(name, namespace string, enter func(context.Context, string, int, func(int)) (func(), error)) {
@@ -307,28 +307,28 @@ func TestReturn(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		come("a1", "a", q.Enter)
-		come("back1", "a", q.Return)
-		come("back2", "a", q.Return)
-		come("a2", "a", q.Enter)
-		come("a3", "a", q.Enter) // there is no room
-		come("b", "b", q.Enter)  // takes the place of a2
+		come("a1", "a", q.Acquire)
+		come("back1", "a", q.Reacquire)
+		come("back2", "a", q.Reacquire)
+		come("a2", "a", q.Acquire)
+		come("a3", "a", q.Acquire) // there is no room
+		come("b", "b", q.Acquire)  // takes the place of a2
 		hold()
 		synctest.Wait()
 		if got, want := fmt.Sprint(order), "[no a3 no a2 back1 b back2 a1]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if now := q.detail(); now.Running != 0 || now.Waiting != 0 || q.back != 0 {
-			t.Errorf("%d run, %d wait, %d of them again", now.Running, now.Waiting, q.back)
+		if now := q.load(); now.Running != 0 || now.Waiting != 0 || q.returning != 0 {
+			t.Errorf("%d run, %d wait, %d of them again", now.Running, now.Waiting, q.returning)
 		}
 	})
 }
 
-// enter starts a run that waits for its turn, and says so on the returned channel.
-func enter(ctx context.Context, q *Queue, namespace string, weight int) chan func() {
+// acquireAsync starts a run that waits for its turn, and says so on the returned channel.
+func acquireAsync(ctx context.Context, q *Queue, namespace string, weight int) chan func() {
 	in := make(chan func(), 1)
 	go func() {
-		if leave, err := q.Enter(ctx, namespace, weight, nil); err == nil {
+		if leave, err := q.Acquire(ctx, namespace, weight, nil); err == nil {
 			in <- leave
 		} else {
 			close(in)

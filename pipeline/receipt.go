@@ -20,33 +20,33 @@ const MaxPackages = 1000
 // SignOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
 // the workspace, the script among them.
 func (r *Run) SignOutcome(ctx context.Context, out *ProgramEnd, inputs map[string]string) error {
-	ctx, cancel := Outlast(ctx)
+	ctx, cancel := WithFinishTimeout(ctx)
 	defer cancel()
 	if r.Pipeline.Config.Keys != nil {
 		key, err := r.Pipeline.Config.Keys.Current(ctx)
 		if err != nil {
 			return err
 		}
-		if r.Envelope, err = r.receipt(out, inputs).Sign(key); err != nil {
+		if r.Envelope, err = r.newReceipt(out, inputs).Sign(key); err != nil {
 			return err
 		}
 		if r.Outcome.Receipt, err = json.Marshal(r.Envelope); err != nil {
 			return err
 		}
 	}
-	r.NoteRun(endKind(r.Outcome.Ended), r.endFacts(inputs))
+	r.AddRunRow(endRowKind(r.Outcome.Ended), r.endFacts(inputs))
 	r.entries[len(r.entries)-1].Receipt = r.Outcome.Receipt
 	return nil
 }
 
-// receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out
+// newReceipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out
 // is nil where nothing ran in a sandbox of the run.
-func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt {
+func (r *Run) newReceipt(out *ProgramEnd, inputs map[string]string) signer.Receipt {
 	res := &r.Outcome
 	x := signer.Receipt{
 		Run: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
 		CodeSHA256: r.Code, PolicySHA256: r.Pipeline.policy,
-		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.Missing(),
+		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.MissingLayers(),
 		End:   res.End,
 		Began: r.Began, Finished: time.Now(),
 		Output: signer.Output{
@@ -56,10 +56,10 @@ func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt 
 		Artifacts: res.Artifacts, Changes: r.Changes, Version: r.Pipeline.Config.Version,
 	}
 	if out != nil {
-		if sum, n, ok := out.Stdout.Handed(); ok {
+		if sum, n, ok := out.Stdout.DeliveredHash(); ok {
 			x.StdoutSHA256, x.StdoutBytes, x.StdoutCut = sum, n, 0
 		}
-		if sum, n, ok := out.Stderr.Handed(); ok {
+		if sum, n, ok := out.Stderr.DeliveredHash(); ok {
 			x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
 		}
 	}
@@ -69,8 +69,8 @@ func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt 
 	for _, l := range r.Leases {
 		x.Secrets = append(x.Secrets, l.Names()...)
 	}
-	if len(inputs) > r.own { // a script is among them
-		x.InputsSHA256 = hashNames(inputs)
+	if len(inputs) > r.ownFiles { // a script is among them
+		x.InputsSHA256 = hashInputs(inputs)
 	}
 	for i, d := range res.Egress {
 		if i == maxItems {
@@ -91,13 +91,13 @@ func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt 
 	return x
 }
 
-// TooLarge returns the error for a file of more than limit bytes.
-func TooLarge(name string, limit int64) error {
+// TooLargeError returns the error for a file of more than limit bytes.
+func TooLargeError(name string, limit int64) error {
 	return Refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less")
 }
 
-// Artifact reads what a run of the namespace left.
-func (r *Run) Artifact(run, name string, limit int64) ([]byte, error) {
+// ReadArtifact reads what a run of the namespace left.
+func (r *Run) ReadArtifact(run, name string, limit int64) ([]byte, error) {
 	if r.Pipeline.Config.Results == nil {
 		return nil, Refuse(StageValidate, "nothing is kept of runs here", "a server keeps it: sandboxmcp serve")
 	}
@@ -109,7 +109,7 @@ func (r *Run) Artifact(run, name string, limit int64) ([]byte, error) {
 	for err == nil {
 		part, failed := r.Pipeline.Config.Results.Read(k.ID, "files/"+name, int64(len(whole)), 0)
 		if failed == nil && part.Size > limit {
-			failed = TooLarge(name, limit)
+			failed = TooLargeError(name, limit)
 		}
 		if whole, err = append(whole, part.Data...), failed; err == nil && (len(part.Data) == 0 || int64(len(whole)) >= part.Size) {
 			return whole, nil
@@ -118,8 +118,8 @@ func (r *Run) Artifact(run, name string, limit int64) ([]byte, error) {
 	return nil, err
 }
 
-// Store puts content into the result store, of so many bytes at most, and closes it.
-func (r *Run) Store(ctx context.Context, name string, most int64, content io.ReadCloser) error {
+// StoreFile puts content into the result store, of so many bytes at most, and closes it.
+func (r *Run) StoreFile(ctx context.Context, name string, most int64, content io.ReadCloser) error {
 	var dir *os.Root
 	defer func() {
 		if dir != nil {

@@ -44,14 +44,14 @@ func EnvFacts(env []string) Facts {
 		names = append(names, name)
 	}
 	f := Facts{}
-	f.Add("env", names, len(names))
+	f.AddIf("env", names, len(names))
 	return f
 }
 
-// Asker adds for whom it is done: an agent's program, by what it calls itself, and the user of the operating system.
-func (r *Run) Asker(client string) {
-	r.Facts.Add("client", client, len(client))
-	r.Facts.Add("user", r.Pipeline.Config.User, len(r.Pipeline.Config.User))
+// AddCallerFacts adds for whom it is done: an agent's program, by what it calls itself, and the user of the operating system.
+func (r *Run) AddCallerFacts(client string) {
+	r.Facts.AddIf("client", client, len(client))
+	r.Facts.AddIf("user", r.Pipeline.Config.User, len(r.Pipeline.Config.User))
 }
 
 // MarshalJSON implements [json.Marshaler], without the copy of each value that reflection over a map makes.
@@ -79,27 +79,27 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Add leaves out what there is none of.
-func (f Facts) Add(key string, value any, count int) {
+// AddIf leaves out what there is none of.
+func (f Facts) AddIf(key string, value any, count int) {
 	if count > 0 {
 		f[key] = value
 	}
 }
 
-// Long is text that may be as long as maxReason.
-type Long string
+// LongText is text that may be as long as maxReason.
+type LongText string
 
-// cleaned takes secrets out of the text in v, and then returns its beginning, and that of each
+// cleanFact takes secrets out of the text in v, and then returns its beginning, and that of each
 // list. Applied twice it would cut twice.
-func (r *Run) cleaned(v any) any {
+func (r *Run) cleanFact(v any) any {
 	switch t := v.(type) {
 	case string:
 		if s := safetext.Clip(r.Clean(t), MaxText); s != t {
 			return s
 		}
-	case Long:
+	case LongText:
 		return safetext.Clip(r.Clean(string(t)), MaxReason)
-	case Captured:
+	case CapturedText:
 		return safetext.Clip(strings.ToValidUTF8(r.Clean(string(t)), "\uFFFD"), maxCaptured)
 	case []string:
 		short := make([]string, 0, min(len(t), maxItems+1))
@@ -114,43 +114,43 @@ func (r *Run) cleaned(v any) any {
 	return v
 }
 
-// Note keeps an entry for the next time that something is written to the log.
-func (r *Run) Note(kind string, data Facts) { r.enter(kind, nil, data) }
+// AddRow keeps an entry for the next time that something is written to the log.
+func (r *Run) AddRow(kind string, data Facts) { r.appendRow(kind, nil, data) }
 
-// NoteRun notes something about the run as a whole, with all that is known of it.
-func (r *Run) NoteRun(kind string, data Facts) { r.enter(kind, r.Facts, data) }
+// AddRunRow notes something about the run as a whole, with all that is known of it.
+func (r *Run) AddRunRow(kind string, data Facts) { r.appendRow(kind, r.Facts, data) }
 
-// enter notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a
+// appendRow notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a
 // secret is not recognized.
-func (r *Run) enter(kind string, f, more Facts) {
+func (r *Run) appendRow(kind string, f, more Facts) {
 	all := make(Facts, len(f)+len(more))
 	for _, part := range []Facts{f, more} {
 		for k, v := range part {
-			all[k] = r.cleaned(v)
+			all[k] = r.cleanFact(v)
 		}
 	}
 	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Data: all})
 }
 
-// Flush makes the noted entries durable, and then tells the listeners: nobody hears of what the
+// FlushRows makes the noted entries durable, and then tells the listeners: nobody hears of what the
 // log does not hold.
-func (r *Run) Flush(ctx context.Context) error {
-	defer r.Time(&r.Outcome.Timings.Audit)()
+func (r *Run) FlushRows(ctx context.Context) error {
+	defer r.TimeStage(&r.Outcome.Timings.Audit)()
 	if r.Pipeline.Config.Audit == nil {
 		return &Error{Stage: StageAudit, Reason: "there is no audit log, and nothing runs without a record", Denied: true}
 	}
 	entries := r.entries
 	r.entries = nil
 	for i, e := range entries {
-		CallerOf(ctx).Sign(e.Data.(Facts))
-		entries[i].Late = r.late
+		CallerFrom(ctx).AddTo(e.Data.(Facts))
+		entries[i].Late = r.recordLate
 	}
 	if _, err := r.Pipeline.Config.Audit.Append(ctx, entries...); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if IsEnd(e.Kind) {
-			r.Pipeline.Journal.EndRun(e.Run)
+		if IsEndRow(e.Kind) {
+			r.Pipeline.Journal.RemoveRun(e.Run)
 		}
 		r.publish(e.Kind, e.Data.(Facts))
 	}
@@ -159,38 +159,38 @@ func (r *Run) Flush(ctx context.Context) error {
 
 // publish tells the listeners of an event of the run.
 func (r *Run) publish(name string, data map[string]any) {
-	r.Pipeline.Publish(name, r.Outcome.ID, r.Outcome.Namespace, data)
+	r.Pipeline.PublishEvent(name, r.Outcome.ID, r.Outcome.Namespace, data)
 }
 
-// IsEnd reports whether a row of this kind is the end of a run.
-func IsEnd(kind string) bool {
+// IsEndRow reports whether a row of this kind is the end of a run.
+func IsEndRow(kind string) bool {
 	return kind == event.ExecutionCompleted || kind == event.ExecutionFailed || kind == event.ExecutionTimeout || kind == ExecutionRefused
 }
 
-// Publish tells the listeners, unless it is something that only the log holds.
-func (p *Pipeline) Publish(name, run, namespace string, data map[string]any) {
+// PublishEvent tells the listeners, unless it is something that only the log holds.
+func (p *Pipeline) PublishEvent(name, run, namespace string, data map[string]any) {
 	if name == ExecutionRefused || name == ExecutionLost {
 		name = event.ExecutionFailed
 	}
-	if !event.Known(name) {
+	if !event.IsEvent(name) {
 		return
 	}
 	p.Config.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
 }
 
-// Record makes one entry durable that does not wait for the next of a run, and then tells the listeners.
-func (p *Pipeline) Record(ctx context.Context, kind, run, namespace string, data Facts) error {
+// RecordRow makes one entry durable that does not wait for the next of a run, and then tells the listeners.
+func (p *Pipeline) RecordRow(ctx context.Context, kind, run, namespace string, data Facts) error {
 	if _, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: namespace, Data: data}); err != nil {
 		return err
 	}
-	p.Publish(kind, run, namespace, data)
+	p.PublishEvent(kind, run, namespace, data)
 	return nil
 }
 
 // RecordStart puts the run's start into the log. Until then its program must not begin. The disk is not waited
 // for: a killed server leaves the start, and the end is not durable before the start is.
 func (r *Run) RecordStart(ctx context.Context) error {
-	r.NoteRun(event.ExecutionStarted, nil)
+	r.AddRunRow(event.ExecutionStarted, nil)
 	for i := range r.entries {
 		r.entries[i].Soon = true
 	}
@@ -199,24 +199,24 @@ func (r *Run) RecordStart(ctx context.Context) error {
 		_, err = r.Pipeline.Config.Keys.Current(ctx)
 	}
 	if err == nil {
-		r.Pipeline.Journal.Begin(JournalRun, r.Outcome.ID, r.Outcome.Namespace)
-		err = r.Flush(ctx)
+		r.Pipeline.Journal.Add(JournalRun, r.Outcome.ID, r.Outcome.Namespace)
+		err = r.FlushRows(ctx)
 	}
 	if err != nil {
 		if ctx.Err() != nil || errors.As(err, new(*audit.Unwritten)) { // else a disk that failed may have the row
-			r.Pipeline.Journal.EndRun(r.Outcome.ID)
+			r.Pipeline.Journal.RemoveRun(r.Outcome.ID)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // then nothing was written
 		}
-		return unrecorded(notStarted, true, err)
+		return unrecordedError(notStartedReason, true, err)
 	}
 	r.started = true
 	return nil
 }
 
-// endKind returns the kind of row for a run that ended this way.
-func endKind(ended string) string {
+// endRowKind returns the kind of row for a run that ended this way.
+func endRowKind(ended string) string {
 	switch ended {
 	case backends.EndedOK, backends.EndedExit, backends.EndedSignal:
 		return event.ExecutionCompleted
@@ -242,26 +242,26 @@ func (r *Run) endFacts(inputs map[string]string) Facts {
 	if res.Warm { // what such programs share with each other is for who reads the log to know
 		f["warm"] = true
 	}
-	f.Add("signal", res.Signal, len(res.Signal))
-	f.Add("limit", res.Limit, len(res.Limit))
-	f.Add("hit", res.Hit, len(res.Hit))
-	f.Add("egress", firstDecisions(res.Egress), len(res.Egress))
-	f.Add("egress_decisions", len(res.Egress), len(res.Egress))
-	f.Add("missing_layers", res.Missing(), len(res.Missing()))
-	f.Add("unknown_tokens", r.Unknown.all(), len(r.Unknown.all()))
+	f.AddIf("signal", res.Signal, len(res.Signal))
+	f.AddIf("limit", res.Limit, len(res.Limit))
+	f.AddIf("hit", res.Hit, len(res.Hit))
+	f.AddIf("egress", clipDecisions(res.Egress), len(res.Egress))
+	f.AddIf("egress_decisions", len(res.Egress), len(res.Egress))
+	f.AddIf("missing_layers", res.MissingLayers(), len(res.MissingLayers()))
+	f.AddIf("unknown_tokens", r.Tokens.foundKinds(), len(r.Tokens.foundKinds()))
 	if len(res.Artifacts) > 0 {
 		f["artifact_list"], f["artifacts_sha256"] = r.listArtifacts(), res.SumsSHA256()
 	}
-	if n := len(inputs) - r.own; n > 0 { // a script is among them, and named elsewhere
-		f["inputs"], f["inputs_sha256"] = n, hashNames(inputs)
+	if n := len(inputs) - r.ownFiles; n > 0 { // a script is among them, and named elsewhere
+		f["inputs"], f["inputs_sha256"] = n, hashInputs(inputs)
 	}
-	r.addTimes(f)
+	r.addTimings(f)
 	return f
 }
 
-// addTimes adds the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
+// addTimings adds the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
 // not among them.
-func (r *Run) addTimes(f Facts) {
+func (r *Run) addTimings(f Facts) {
 	t := r.Outcome.Timings
 	f["began"], f["timings_us"] = r.Began.UTC().Format(time.RFC3339Nano), struct {
 		Egress   int64 `json:"egress"`
@@ -274,8 +274,8 @@ func (r *Run) addTimes(f Facts) {
 	}{t.Egress, t.Exec, t.Queue, t.Sign, t.Start, t.Validate, t.Vault}
 }
 
-// Missing returns the names of the layers that did not hold.
-func (r Outcome) Missing() []string {
+// MissingLayers returns the names of the layers that did not hold.
+func (r Outcome) MissingLayers() []string {
 	var names []string
 	for _, l := range r.Layers {
 		if !l.InForce {
@@ -298,8 +298,8 @@ func (r *Run) listArtifacts() []signer.Artifact {
 	return list
 }
 
-// firstDecisions are the first decisions. Their text is clean already, and cut here.
-func firstDecisions(all []egress.Record) []egress.Record {
+// clipDecisions are the first decisions. Their text is clean already, and cut here.
+func clipDecisions(all []egress.Record) []egress.Record {
 	list := slices.Clone(all[:min(len(all), maxItems)])
 	for i := range list {
 		list[i].Name, list[i].Reason = safetext.Clip(list[i].Name, MaxText), safetext.Clip(list[i].Reason, MaxText)
@@ -307,7 +307,7 @@ func firstDecisions(all []egress.Record) []egress.Record {
 	return list
 }
 
-func hashNames(sums map[string]string) string {
+func hashInputs(sums map[string]string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		fmt.Fprintf(h, "%s  %q\n", sums[name], name)
@@ -331,8 +331,8 @@ const ExecutionCaptured = "execution.captured"
 // room for 1 MiB.
 const maxCaptured = 64 << 10
 
-// Captured is text that may be as long as maxCaptured.
-type Captured string
+// CapturedText is text that may be as long as maxCaptured.
+type CapturedText string
 
 // CaptureOutput notes what a run has printed, and what a session's code has shown. It was redacted on its way.
 func (r *Run) CaptureOutput() {
@@ -340,11 +340,11 @@ func (r *Run) CaptureOutput() {
 		return
 	}
 	if text := r.Outcome.displaysJSON(); text != nil {
-		r.Note(ExecutionCaptured, Facts{"value": Captured(text), "value_bytes": len(text)})
+		r.AddRow(ExecutionCaptured, Facts{"value": CapturedText(text), "value_bytes": len(text)})
 	}
-	r.Note(ExecutionCaptured, Facts{
-		"stdout": Captured(r.Outcome.Stdout), "stdout_bytes": int64(len(r.Outcome.Stdout)) + r.Outcome.StdoutCut,
-		"stderr": Captured(r.Outcome.Stderr), "stderr_bytes": int64(len(r.Outcome.Stderr)) + r.Outcome.StderrCut,
+	r.AddRow(ExecutionCaptured, Facts{
+		"stdout": CapturedText(r.Outcome.Stdout), "stdout_bytes": int64(len(r.Outcome.Stdout)) + r.Outcome.StdoutCut,
+		"stderr": CapturedText(r.Outcome.Stderr), "stderr_bytes": int64(len(r.Outcome.Stderr)) + r.Outcome.StderrCut,
 	})
 }
 

@@ -14,24 +14,28 @@ import (
 
 // Redactor removes leased secrets, and text that looks like other secrets, from text.
 type Redactor struct {
-	Leases  vault.Leases        // whose secrets are removed
-	Now     func() vault.Leases // the same, where other code of a session may be lent more meanwhile; or nil
-	Unknown *Unknown            // finds text that looks like other secrets
+	Leases        vault.Leases        // whose secrets are removed
+	CurrentLeases func() vault.Leases // the same, where other code of a session may be lent more meanwhile; or nil
+	Tokens        *TokenFinder        // finds text that looks like other secrets
 }
 
-// held returns the leases whose secrets are removed.
-func (v Redactor) held() vault.Leases {
-	if v.Now != nil {
-		return v.Now()
+// currentLeases returns the leases whose secrets are removed.
+func (v Redactor) currentLeases() vault.Leases {
+	if v.CurrentLeases != nil {
+		return v.CurrentLeases()
 	}
 	return v.Leases
 }
 
 // Clean returns text without secrets.
-func (v Redactor) Clean(text string) string { return v.Unknown.clean(v.held().Redact(text)) }
+func (v Redactor) Clean(text string) string {
+	return v.Tokens.cleanText(v.currentLeases().Redact(text))
+}
 
 // CleanEnd is clean for a text whose end was cut off.
-func (v Redactor) CleanEnd(text string) string { return v.Unknown.clean(v.held().RedactCut(text)) }
+func (v Redactor) CleanEnd(text string) string {
+	return v.Tokens.cleanText(v.currentLeases().RedactCut(text))
+}
 
 // briefEnd is the length, in bytes, from which on a session's driver may have cut a name or a text that
 // describes a variable; it cuts nothing but the end.
@@ -53,7 +57,7 @@ var cutMark = lazy.Regexp(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?
 // secret. What may be the first half of one goes from before each cut, and so does the rest of the line
 // behind it, which may be the second.
 func (v Redactor) CleanCut(text string) string {
-	if len(v.held()) == 0 {
+	if len(v.currentLeases()) == 0 {
 		return v.Clean(text)
 	}
 	var out strings.Builder
@@ -73,17 +77,19 @@ func (v Redactor) CleanCut(text string) string {
 
 // writer returns a writer that writes text without the secrets to w, also those of leases that are added while it is
 // written to. Its Close does not close w.
-func (v Redactor) writer(w io.Writer) io.WriteCloser { return &growing{leases: v.held, to: w} }
+func (v Redactor) writer(w io.Writer) io.WriteCloser {
+	return &growingRedactor{leases: v.currentLeases, to: w}
+}
 
-// growing is a writer through a redactor of each lease so far, the last first.
-type growing struct {
+// growingRedactor is a writer through a redactor of each lease so far, the last first.
+type growingRedactor struct {
 	leases func() vault.Leases
 	to     io.Writer
 	chain  []io.WriteCloser
 }
 
 // Write implements [io.Writer].
-func (g *growing) Write(b []byte) (int, error) {
+func (g *growingRedactor) Write(b []byte) (int, error) {
 	for _, l := range g.leases()[len(g.chain):] {
 		c := l.Writer(g.to)
 		g.chain, g.to = append(g.chain, c), c
@@ -92,7 +98,7 @@ func (g *growing) Write(b []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (g *growing) Close() error {
+func (g *growingRedactor) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(g.chain) {
 		errs = append(errs, c.Close())
@@ -100,21 +106,21 @@ func (g *growing) Close() error {
 	return errors.Join(errs...)
 }
 
-// Scan returns what looks for secrets in artifacts, or nil if nothing needs to.
-func (r *Run) Scan() func(io.Reader) (bool, error) {
+// SecretScanner returns what looks for secrets in artifacts, or nil if nothing needs to.
+func (r *Run) SecretScanner() func(io.Reader) (bool, error) {
 	var known func(io.Reader) (bool, error)
-	if held := r.held(); len(held) > 0 && !r.Pipeline.Config.Artifacts.ShowSecrets {
+	if held := r.currentLeases(); len(held) > 0 && !r.Pipeline.Config.Artifacts.ShowSecrets {
 		known = held.ContainsSecret
 	}
-	if r.Unknown.Policy == UnknownOff {
+	if r.Tokens.Policy == UnknownOff {
 		return known
 	}
-	return func(in io.Reader) (bool, error) { return r.Unknown.Scan(in, known) }
+	return func(in io.Reader) (bool, error) { return r.Tokens.ScanFile(in, known) }
 }
 
 // NewRedactor returns the redactor of a run with these leases.
 func (p *Pipeline) NewRedactor(leases vault.Leases) Redactor {
-	return Redactor{Leases: leases, Unknown: &Unknown{Policy: p.Config.Unknown}}
+	return Redactor{Leases: leases, Tokens: &TokenFinder{Policy: p.Config.UnknownTokens}}
 }
 
 // CleanJSON removes secrets from a value: from each text in it, however JSON writes that, and then from the whole. What

@@ -17,7 +17,7 @@ func TestCutByDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{Redactor: Redactor{Leases: vault.Leases{lease}, Unknown: &Unknown{}}}
+	r := &Run{Redactor: Redactor{Leases: vault.Leases{lease}, Tokens: &TokenFinder{}}}
 	for at := range len(secret) {
 		head, tail := "value: "+secret[:at], secret[at:]+" in line 7\nEnd: of it\n"
 		for _, text := range []string{

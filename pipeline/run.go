@@ -24,30 +24,30 @@ type Run struct {
 	Pipeline *Pipeline
 	Began    time.Time
 	Outcome  Outcome
-	Code     string // SHA-256 of its code in hex
-	own      int    // files that come with its code: the script, none of a command
-	client   string // what the caller's program calls itself
-	Facts    Facts  // what every row about the run says
-	Live     *Live  // as others see it
+	Code     string        // SHA-256 of its code in hex
+	ownFiles int           // files that come with its code: the script, none of a command
+	client   string        // what the caller's program calls itself
+	Facts    Facts         // what every row about the run says
+	Active   *ActiveEffect // as others see it
 	Redactor
-	entries  []audit.Entry     // not yet in the log
-	Releases []func()          // what gives back all that the run has acquired, the last first
-	started  bool              // the log has the run's start
-	late     bool              // it is done before its rows are written, whether they can be or not
-	Envelope signer.Envelope   // the run's receipt, once it has ended
-	Changes  *signer.ChangeSet // for its receipt
+	entries    []audit.Entry     // not yet in the log
+	Releases   []func()          // what gives back all that the run has acquired, the last first
+	started    bool              // the log has the run's start
+	recordLate bool              // it is done before its rows are written, whether they can be or not
+	Envelope   signer.Envelope   // the run's receipt, once it has ended
+	Changes    *signer.ChangeSet // for its receipt
 }
 
-// Begin starts the bookkeeping of an effect.
-func (p *Pipeline) Begin(s Subject) *Run {
+// NewRun starts the bookkeeping of an effect.
+func (p *Pipeline) NewRun(s Subject) *Run {
 	id := cmp.Or(s.ID, NewID())
-	r := &Run{Pipeline: p, Began: time.Now(), Code: Hash(s.Code), own: s.Files, client: s.Client, Redactor: p.NewRedactor(nil)}
-	r.Releases = append(r.Releases, func() { p.Forget(id) })
+	r := &Run{Pipeline: p, Began: time.Now(), Code: Hash(s.Code), ownFiles: s.Files, client: s.Client, Redactor: p.NewRedactor(nil)}
+	r.Releases = append(r.Releases, func() { p.ForgetApprovals(id) })
 	r.Facts = Facts{"code_sha256": r.Code, "code_bytes": len(s.Code), "name": s.Name, "language": s.Language}
-	r.Facts.Add("session", s.Session, len(s.Session))
-	r.Asker(s.Client)
+	r.Facts.AddIf("session", s.Session, len(s.Session))
+	r.AddCallerFacts(s.Client)
 	maps.Copy(r.Facts, s.Facts)
-	r.Outcome = Outcome{ID: id, Namespace: OrDefault(s.Namespace), Session: s.Session, Language: s.Language, Name: s.Name, Manifest: signer.Manifest{Artifacts: []signer.Artifact{}},
+	r.Outcome = Outcome{ID: id, Namespace: NamespaceOrDefault(s.Namespace), Session: s.Session, Language: s.Language, Name: s.Name, Manifest: signer.Manifest{Artifacts: []signer.Artifact{}},
 		Egress: []egress.Record{}, Layers: []backends.Layer{}}
 	return r
 }
@@ -58,8 +58,8 @@ func NewID() string {
 	return ulid.MustNew(ulid.Now(), rand.Reader).String()
 }
 
-// Time adds how long it is until the returned function is called.
-func (r *Run) Time(stage *int64) func() {
+// TimeStage adds how long it is until the returned function is called.
+func (r *Run) TimeStage(stage *int64) func() {
 	start := time.Now()
 	return func() { *stage += time.Since(start).Microseconds() }
 }
@@ -71,25 +71,25 @@ func (r *Run) Release() {
 	}
 }
 
-// EnterQueue waits for the slots of a run with these limits, which leave gives back.
-func (r *Run) EnterQueue(ctx context.Context, l backends.Limits) (leave func(), err error) {
-	leave, err = r.Pipeline.Config.Queue.Enter(ctx, r.Outcome.Namespace, Weight(l), r.Waits)
+// AcquireSlots waits for the slots of a run with these limits, which leave gives back.
+func (r *Run) AcquireSlots(ctx context.Context, l backends.Limits) (leave func(), err error) {
+	leave, err = r.Pipeline.Config.Queue.Acquire(ctx, r.Outcome.Namespace, SlotWeight(l), r.PublishWaiting)
 	switch {
 	case err == nil:
 		return leave, nil
 	case !errors.Is(err, ErrBusy):
-		return nil, Broke(StageQueue, err)
+		return nil, WrapError(StageQueue, err)
 	}
 	r.publish(event.QueueBackpressure, map[string]any{"busy": true})
-	return nil, RefuseFor(err, StageQueue, "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
+	return nil, RefuseBecause(err, StageQueue, "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
 }
 
-// Waits tells listeners that the run waits in the queue.
-func (r *Run) Waits(waiting int) {
+// PublishWaiting tells listeners that the run waits in the queue.
+func (r *Run) PublishWaiting(waiting int) {
 	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }
 
-// OrDefault returns a namespace, "default" for "".
-func OrDefault(namespace string) string {
+// NamespaceOrDefault returns a namespace, "default" for "".
+func NamespaceOrDefault(namespace string) string {
 	return cmp.Or(namespace, "default")
 }

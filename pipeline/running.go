@@ -22,8 +22,8 @@ func UsageOf(u backends.Usage) CurrentUsage {
 	return CurrentUsage{MemoryBytes: u.Memory, DiskBytes: u.Disk, CPUSeconds: u.CPU.Seconds(), Processes: u.Processes}
 }
 
-// Running describes an effect that is under way.
-type Running struct {
+// RunningEffect describes an effect that is under way.
+type RunningEffect struct {
 	Run       string        `json:"run"`
 	Namespace string        `json:"namespace"`
 	Session   string        `json:"session,omitempty"`
@@ -38,97 +38,97 @@ type Running struct {
 	Program   bool          `json:"program"`          // it is a program, whose output can be followed
 }
 
-// under is the registry of the effects under way.
-type under struct {
-	Mu  sync.Mutex
-	All map[string]*Live
+// registry is the registry of the effects under way.
+type registry struct {
+	Mu      sync.Mutex
+	Effects map[string]*ActiveEffect
 }
 
-// Live is an effect under way, as others see it. What is not behind mu is set before begun is closed.
-type Live struct {
+// ActiveEffect is an effect under way, as others see it. What is not behind mu is set before begun is closed.
+type ActiveEffect struct {
 	namespace string
 	cancel    context.CancelCauseFunc
-	begun     chan struct{}     // closed when a program begins
+	started   chan struct{}     // closed when a program begins
 	over      chan struct{}     // closed when the effect is
 	code      func() []byte     // of a program, free of secrets
 	out       [2]*output.Stream // stdout and stderr of a program
-	use       func() backends.Usage
-	stop      *Stop // of a program that has a sandbox of its own
+	usage     func() backends.Usage
+	stop      *Stopper // of a program that has a sandbox of its own
 
-	WaitsFor string // its owner, while it waits for its client; guarded by the registry's mutex
+	WaitOwner string // its owner, while it waits for its client; guarded by the registry's mutex
 
-	mu       sync.Mutex
-	info     Running
-	displays []kernel.Bundle
-	fresh    chan struct{} // closed at the next display
+	mu         sync.Mutex
+	info       RunningEffect
+	displays   []kernel.Bundle
+	newDisplay chan struct{} // closed at the next display
 }
 
-// enter adds an effect, until leave.
-func (u *under) enter(r *Run, cancel context.CancelCauseFunc) (leave func()) {
-	l := &Live{namespace: r.Outcome.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), fresh: make(chan struct{})}
-	l.info = Running{Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Language: r.Outcome.Language, Name: safetext.Clip(r.Outcome.Name, MaxText),
+// addEffect adds an effect, until leave.
+func (u *registry) addEffect(r *Run, cancel context.CancelCauseFunc) (leave func()) {
+	l := &ActiveEffect{namespace: r.Outcome.Namespace, cancel: cancel, started: make(chan struct{}), over: make(chan struct{}), newDisplay: make(chan struct{})}
+	l.info = RunningEffect{Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Language: r.Outcome.Language, Name: safetext.Clip(r.Outcome.Name, MaxText),
 		Client: r.client, State: "waiting", Began: r.Began.UTC()}
-	r.Live = l
+	r.Active = l
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
-	u.All[r.Outcome.ID] = l
+	u.Effects[r.Outcome.ID] = l
 	return func() {
 		u.Mu.Lock()
 		defer u.Mu.Unlock()
 		close(l.over)
-		if u.All[r.Outcome.ID] == l {
-			delete(u.All, r.Outcome.ID)
+		if u.Effects[r.Outcome.ID] == l {
+			delete(u.Effects, r.Outcome.ID)
 		}
 	}
 }
 
-// Followed is what others see of a program that runs.
-type Followed struct {
+// FollowedProgram is what others see of a program that runs.
+type FollowedProgram struct {
 	Language, Name string
 	Limits         Bounds
 	Code           func() []byte // free of secrets
 	Out            *ProgramEnd
-	Use            func() backends.Usage
-	Stop           *Stop // of a program that has a sandbox of its own
+	Usage          func() backends.Usage
+	Stop           *Stopper // of a program that has a sandbox of its own
 }
 
-// Begin makes a program one that others can follow.
-func (l *Live) Begin(of Followed) {
-	l.code, l.use, l.stop = of.Code, of.Use, of.Stop
+// StartProgram makes a program one that others can follow.
+func (l *ActiveEffect) StartProgram(of FollowedProgram) {
+	l.code, l.usage, l.stop = of.Code, of.Usage, of.Stop
 	l.out = [2]*output.Stream{of.Out.Stdout, of.Out.Stderr}
 	l.mu.Lock()
 	l.info.State, l.info.Started, l.info.Program = "running", time.Now().UTC(), true
 	l.info.Language, l.info.Name, l.info.Limits = of.Language, safetext.Clip(of.Name, MaxText), LimitsOf(of.Limits)
 	l.mu.Unlock()
-	close(l.begun)
+	close(l.started)
 }
 
-// Wait has an effect wait for its client, unless as many of its owner's do already.
-func (u *under) Wait(l *Live, owner string, most int) error {
+// WaitForClient has an effect wait for its client, unless as many of its owner's do already.
+func (u *registry) WaitForClient(l *ActiveEffect, owner string, most int) error {
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
 	n := 0
-	for _, other := range u.All {
-		if other.WaitsFor == owner {
+	for _, other := range u.Effects {
+		if other.WaitOwner == owner {
 			n++
 		}
 	}
 	if n >= most {
 		return fmt.Errorf("%d executions wait for results of tools already, which is the most: answer some of them first", most)
 	}
-	l.WaitsFor = owner
+	l.WaitOwner = owner
 	return nil
 }
 
-// GoOn has an effect wait no more.
-func (u *under) GoOn(l *Live) {
+// StopWaiting has an effect wait no more.
+func (u *registry) StopWaiting(l *ActiveEffect) {
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
-	l.WaitsFor = ""
+	l.WaitOwner = ""
 }
 
-// State says where the effect is. Whoever calls it may take the sandbox down afterwards.
-func (l *Live) State(now string) {
+// SetState says where the effect is. Whoever calls it may take the sandbox down afterwards.
+func (l *ActiveEffect) SetState(now string) {
 	if l == nil { // nothing is done
 		return
 	}
@@ -137,17 +137,17 @@ func (l *Live) State(now string) {
 	l.info.State = now
 }
 
-// Display shows others what the program shows. It is free of secrets.
-func (l *Live) Display(b kernel.Bundle) {
+// AddDisplay shows others what the program shows. It is free of secrets.
+func (l *ActiveEffect) AddDisplay(b kernel.Bundle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.displays = append(l.displays, b)
-	close(l.fresh)
-	l.fresh = make(chan struct{})
+	close(l.newDisplay)
+	l.newDisplay = make(chan struct{})
 }
 
-// Shorten has others see no more than short of what was displayed.
-func (l *Live) Shorten(short func(kernel.Bundle) kernel.Bundle) {
+// ShortenDisplays has others see no more than short of what was displayed.
+func (l *ActiveEffect) ShortenDisplays(short func(kernel.Bundle) kernel.Bundle) {
 	if l == nil {
 		return
 	}
@@ -161,37 +161,37 @@ func (l *Live) Shorten(short func(kernel.Bundle) kernel.Bundle) {
 }
 
 // snapshot describes the effect, with the usage of a program that runs.
-func (l *Live) snapshot(usage bool) Running {
+func (l *ActiveEffect) snapshot(usage bool) RunningEffect {
 	l.mu.Lock()
 	now := l.info
 	l.mu.Unlock()
 	if usage && now.Program && now.State == "running" {
-		u := UsageOf(l.use())
+		u := UsageOf(l.usage())
 		now.Usage = &u
 	}
 	return now
 }
 
-// Running lists what is under way in a namespace, or in all for "", the oldest first.
-func (p *Pipeline) Running(namespace string) []Running {
-	list := []Running{}
-	p.Under.Mu.Lock()
-	all := slices.Collect(maps.Values(p.Under.All))
-	p.Under.Mu.Unlock()
+// ListRunning lists what is under way in a namespace, or in all for "", the oldest first.
+func (p *Pipeline) ListRunning(namespace string) []RunningEffect {
+	list := []RunningEffect{}
+	p.Active.Mu.Lock()
+	all := slices.Collect(maps.Values(p.Active.Effects))
+	p.Active.Mu.Unlock()
 	for _, l := range all {
 		if namespace == "" || l.namespace == namespace {
 			list = append(list, l.snapshot(true))
 		}
 	}
-	slices.SortFunc(list, func(a, b Running) int { return strings.Compare(a.Run, b.Run) })
+	slices.SortFunc(list, func(a, b RunningEffect) int { return strings.Compare(a.Run, b.Run) })
 	return list
 }
 
-// of returns the effect of a namespace that is under way, or nil.
-func (u *under) of(namespace, id string) *Live {
+// findEffect returns the effect of a namespace that is under way, or nil.
+func (u *registry) findEffect(namespace, id string) *ActiveEffect {
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
-	if l := u.All[id]; l != nil && l.namespace == OrDefault(namespace) {
+	if l := u.Effects[id]; l != nil && l.namespace == NamespaceOrDefault(namespace) {
 		return l
 	}
 	return nil
@@ -202,12 +202,12 @@ var ErrNotRunning = errors.New("no such run is under way")
 
 // RunningCode returns the code of a program of a namespace that runs, free of secrets, and its language.
 func (p *Pipeline) RunningCode(namespace, id string) (code []byte, language string, err error) {
-	l := p.Under.of(namespace, id)
+	l := p.Active.findEffect(namespace, id)
 	if l == nil {
 		return nil, "", ErrNotRunning
 	}
 	select {
-	case <-l.begun:
+	case <-l.started:
 		return l.code(), l.snapshot(false).Language, nil
 	default:
 		return nil, "", ErrNotRunning
@@ -221,15 +221,15 @@ type Follower struct {
 	Display func(kernel.Bundle) error
 }
 
-// Follow tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does.
+// FollowProgram tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does.
 // All of it is free of secrets, and cut as the result's output is.
-func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower) error {
-	l := p.Under.of(namespace, id)
+func (p *Pipeline) FollowProgram(ctx context.Context, namespace, id string, f Follower) error {
+	l := p.Active.findEffect(namespace, id)
 	if l == nil {
 		return ErrNotRunning
 	}
 	select {
-	case <-l.begun:
+	case <-l.started:
 	case <-l.over:
 		return nil
 	case <-ctx.Done():
@@ -241,21 +241,21 @@ func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower)
 	for n, s := range l.out {
 		all.Go(func() {
 			next := func(after int) ([]byte, bool) { return s.Stored(ctx, after) }
-			if err := output.Pass(next, func(part []byte) error { return f.Output(n, part) }); err != nil {
+			if err := output.CopyParts(next, func(part []byte) error { return f.Output(n, part) }); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	all.Go(func() { l.showTo(ctx, f.Display, cancel) })
+	all.Go(func() { l.sendDisplays(ctx, f.Display, cancel) })
 	all.Wait()
 	return context.Cause(ctx)
 }
 
-// showTo calls f for each display, until the effect is over.
-func (l *Live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel context.CancelCauseFunc) {
+// sendDisplays calls f for each display, until the effect is over.
+func (l *ActiveEffect) sendDisplays(ctx context.Context, f func(kernel.Bundle) error, cancel context.CancelCauseFunc) {
 	for next := 0; ; {
 		l.mu.Lock()
-		fresh, more := l.displays[next:len(l.displays):len(l.displays)], l.fresh
+		fresh, more := l.displays[next:len(l.displays):len(l.displays)], l.newDisplay
 		l.mu.Unlock()
 		for _, b := range fresh {
 			if err := f(b); err != nil {
@@ -290,21 +290,21 @@ const InterruptGrace = 5 * time.Second
 
 func (q Interrupt) Subject() Subject { return About("interrupt", q.Namespace, "") }
 
-func (q Interrupt) Plan(_ context.Context, r *Run) (Action[None], error) {
-	l := r.Pipeline.Under.of(q.Namespace, q.Run)
-	if l == nil || l == r.Live {
-		return nil, RefuseFor(ErrNotRunning, StageValidate)
+func (q Interrupt) Plan(_ context.Context, r *Run) (Action[NoAnswer], error) {
+	l := r.Pipeline.Active.findEffect(q.Namespace, q.Run)
+	if l == nil || l == r.Active {
+		return nil, RefuseBecause(ErrNotRunning, StageValidate)
 	}
 	row := Facts{"of": q.Run, "kill": q.Kill}
 	session := l.snapshot(false).Session
-	row.Add("session", session, len(session))
-	return &Change[None]{Task: Task[None]{Run: r, Stage: StageBackend, Do: func(ctx context.Context) (none None, _ error) {
+	row.AddIf("session", session, len(session))
+	return &Change[NoAnswer]{Task: Task[NoAnswer]{Run: r, Stage: StageBackend, Do: func(ctx context.Context) (none NoAnswer, _ error) {
 		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
-			who := CallerOf(ctx)
+			who := CallerFrom(ctx)
 			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")})
 		}
 		return none, nil
-	}}, Row: "execution.interrupted", Facts: row, Takes: true}, nil
+	}}, RowKind: "execution.interrupted", Facts: row, Revokes: true}, nil
 }
 
 // interruption is why a run ends that somebody interrupts.

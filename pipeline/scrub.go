@@ -113,7 +113,7 @@ func (v Redactor) scrubInterface(x reflect.Value, how string) {
 	if x.IsNil() {
 		return
 	}
-	if !isOpen(x.Elem().Type()) {
+	if !canWalk(x.Elem().Type()) {
 		x.Set(reflect.ValueOf(v.cleanBy(how, fmt.Sprint(x.Interface()))))
 		return
 	}
@@ -123,8 +123,8 @@ func (v Redactor) scrubInterface(x reflect.Value, how string) {
 	x.Set(own)
 }
 
-// isOpen reports whether scrubValue reaches all of a value of this type.
-func isOpen(t reflect.Type) bool {
+// canWalk reports whether scrubValue reaches all of a value of this type.
+func canWalk(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Func && t.Kind() != reflect.Chan
 	}

@@ -11,7 +11,7 @@ import (
 
 // asTenant returns a context whose caller has an identity, or none for "".
 func asTenant(ctx context.Context, identity string) context.Context {
-	return ByCaller(ctx, Caller{Identity: identity})
+	return WithCaller(ctx, Caller{Identity: identity})
 }
 
 // TestEndlessRunsKeepNobodyOut: whatever runs of one tenant never end, in whatever namespaces and of whatever weight,
@@ -39,21 +39,21 @@ func TestEndlessRunsKeepNobodyOut(t *testing.T) {
 						var leaves []chan func()
 						for ns := range tt.namespaces {
 							for range tt.runs {
-								leaves = append(leaves, enter(asTenant(ctx, tt.identity), q, fmt.Sprint("a", ns), tt.weight))
+								leaves = append(leaves, acquireAsync(asTenant(ctx, tt.identity), q, fmt.Sprint("a", ns), tt.weight))
 							}
 						}
 						synctest.Wait()
 						for i := range 50 {
 							began := time.Now()
-							leave, err := q.Enter(asTenant(t.Context(), "bob"), "b", weight, nil)
+							leave, err := q.Acquire(asTenant(t.Context(), "bob"), "b", weight, nil)
 							if waited := time.Since(began); err != nil || waited > 2*SlotTime {
 								t.Fatalf("run %d of the other began after %v: %v", i, waited, err)
 							}
 							time.Sleep(100 * time.Millisecond)
 							leave()
 						}
-						if now := q.detail(); now.Running > q.most() || now.Running < min(slots, tt.namespaces*tt.runs) {
-							t.Errorf("%d slots are taken of %d, which must be %d at most", now.Running, slots, q.most())
+						if now := q.load(); now.Running > q.maxSlots() || now.Running < min(slots, tt.namespaces*tt.runs) {
+							t.Errorf("%d slots are taken of %d, which must be %d at most", now.Running, slots, q.maxSlots())
 						}
 						cancel()
 						for _, in := range leaves {
@@ -80,7 +80,7 @@ func TestShares(t *testing.T) {
 		defer cancel()
 		load := func(namespace string, runs int) {
 			for range runs {
-				enter(asTenant(ctx, namespace), q, namespace, 1)
+				acquireAsync(asTenant(ctx, namespace), q, namespace, 1)
 				synctest.Wait()
 			}
 			time.Sleep(time.Minute)
@@ -95,15 +95,15 @@ func TestShares(t *testing.T) {
 			{"d", "[{a 4 6} {b 2 8} {c 1 9} {d 1 9}]"}, // a quarter
 		} {
 			load(step.namespace, 10)
-			if got := fmt.Sprint(q.detail().Namespaces); got != step.want {
+			if got := fmt.Sprint(q.load().Namespaces); got != step.want {
 				t.Errorf("with %s: got %s, want %s", step.namespace, got, step.want)
 			}
 		}
 		for i := range 20 {
 			load(fmt.Sprint("e", i), 2)
 		}
-		if now := q.detail(); now.Running != q.most() {
-			t.Errorf("%d slots are taken, and as many want one; want %d", now.Running, q.most())
+		if now := q.load(); now.Running != q.maxSlots() {
+			t.Errorf("%d slots are taken, and as many want one; want %d", now.Running, q.maxSlots())
 		}
 		cancel()
 		synctest.Wait()
@@ -118,11 +118,11 @@ func TestIdentityLeavesRoom(t *testing.T) {
 			q := NewQueue(slots, 256)
 			ctx, cancel := context.WithCancel(t.Context())
 			for i := range 100 {
-				enter(asTenant(ctx, "ann"), q, fmt.Sprint(i), 1)
+				acquireAsync(asTenant(ctx, "ann"), q, fmt.Sprint(i), 1)
 			}
 			time.Sleep(time.Hour)
-			if now := q.detail(); now.Running <= slots || 2*now.Running > q.most()+1 {
-				t.Errorf("%d slots: %d are taken by one identity, of %d at most", slots, now.Running, q.most())
+			if now := q.load(); now.Running <= slots || 2*now.Running > q.maxSlots()+1 {
+				t.Errorf("%d slots: %d are taken by one identity, of %d at most", slots, now.Running, q.maxSlots())
 			}
 			cancel()
 			synctest.Wait()
@@ -137,17 +137,17 @@ func TestNamespaceLeavesRoom(t *testing.T) {
 			q := NewQueue(slots, 256)
 			ctx, cancel := context.WithCancel(t.Context())
 			for i := range 100 {
-				enter(asTenant(ctx, fmt.Sprint(i)), q, "a", 1)
+				acquireAsync(asTenant(ctx, fmt.Sprint(i)), q, "a", 1)
 				time.Sleep(time.Minute)
 			}
-			if now := q.detail(); now.Running <= slots {
+			if now := q.load(); now.Running <= slots {
 				t.Errorf("%d slots: identities have %d, and none beside those that take long", slots, now.Running)
 			}
-			for i := range (q.most() - slots) / 2 {
+			for i := range (q.maxSlots() - slots) / 2 {
 				began := time.Now()
-				enter(asTenant(ctx, fmt.Sprint("other", i)), q, fmt.Sprint("b", i), 1)
+				acquireAsync(asTenant(ctx, fmt.Sprint("other", i)), q, fmt.Sprint("b", i), 1)
 				time.Sleep(time.Minute)
-				if q.takenIn(fmt.Sprint("b", i)) != 1 {
+				if q.slotsTakenIn(fmt.Sprint("b", i)) != 1 {
 					t.Errorf("%d slots: namespace %d has none after %v", slots, i, time.Since(began))
 				}
 			}
@@ -163,12 +163,12 @@ func TestShortRunsKeepToTheSlots(t *testing.T) {
 		q := NewQueue(2, 256)
 		for i := range 100 {
 			go func() {
-				leave, err := q.Enter(t.Context(), fmt.Sprint(i), 1, nil)
+				leave, err := q.Acquire(t.Context(), fmt.Sprint(i), 1, nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if now := q.detail(); now.Running > 2 {
+				if now := q.load(); now.Running > 2 {
 					t.Errorf("%d slots are taken", now.Running)
 				}
 				time.Sleep(SlotTime - 1)
@@ -186,10 +186,10 @@ func TestShortRunsKeepToTheSlots(t *testing.T) {
 func TestIdentityCannotFillTheWaitingRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 20)
-		hold := <-enter(t.Context(), q, "hold", 1)
+		hold := <-acquireAsync(t.Context(), q, "hold", 1)
 		var order []string
 		come := func(identity, namespace string) {
-			leave, err := q.Enter(asTenant(t.Context(), identity), namespace, 1, nil)
+			leave, err := q.Acquire(asTenant(t.Context(), identity), namespace, 1, nil)
 			switch {
 			case err == nil:
 				order = append(order, identity) // one at a time: the queue has one slot

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Stop lets whoever started a run end its program, and have what that left. It is for one run; its methods may be
+// Stopper lets whoever started a run end its program, and have what that left. It is for one run; its methods may be
 // called at any time, from any goroutine.
-type Stop struct {
+type Stopper struct {
 	Grace time.Duration // how long the program has after the first signal before it is killed; 0 kills it instead
 
 	mu         sync.Mutex
@@ -25,9 +25,9 @@ type Stop struct {
 	elsewhere  func(syscall.Signal) bool
 }
 
-// Elsewhere has f take the signals: the program runs in another process, which has a Stop of its own. With nil it is in
+// ForwardTo has f take the signals: the program runs in another process, which has a Stop of its own. With nil it is in
 // this one, after all.
-func (s *Stop) Elsewhere(f func(syscall.Signal) bool) {
+func (s *Stopper) ForwardTo(f func(syscall.Signal) bool) {
 	if s == nil {
 		return
 	}
@@ -36,13 +36,13 @@ func (s *Stop) Elsewhere(f func(syscall.Signal) bool) {
 	s.elsewhere = f
 }
 
-// leastReaderWait is how long the reader of an output is waited for at the least, also of a program that had to end.
-const leastReaderWait = 2 * time.Second
+// minReaderTimeout is how long the reader of an output is waited for at the least, also of a program that had to end.
+const minReaderTimeout = 2 * time.Second
 
-// ReaderWait returns how long the reader of the output is waited for when the program has ended. 0 is for as long as
+// ReaderTimeout returns how long the reader of the output is waited for when the program has ended. 0 is for as long as
 // the caller likes: only where the program's time was up, or a signal was sent to it, the reader gets no more than is
 // left of Grace.
-func (s *Stop) ReaderWait(ended string) time.Duration {
+func (s *Stopper) ReaderTimeout(ended string) time.Duration {
 	if s == nil {
 		return 0
 	}
@@ -50,20 +50,20 @@ func (s *Stop) ReaderWait(ended string) time.Duration {
 	defer s.mu.Unlock()
 	switch {
 	case !s.last.IsZero():
-		return max(leastReaderWait, time.Until(s.last))
+		return max(minReaderTimeout, time.Until(s.last))
 	case ended == backends.EndedTimeout:
-		return max(leastReaderWait, s.Grace)
+		return max(minReaderTimeout, s.Grace)
 	}
 	return 0
 }
 
 // Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns
 // false if no program runs: then it is the run's context that ends it.
-func (s *Stop) Signal(sig syscall.Signal) bool {
+func (s *Stopper) Signal(sig syscall.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.elsewhere != nil {
-		return s.note(s.elsewhere(sig))
+		return s.startGrace(s.elsewhere(sig))
 	}
 	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: s.interrupts, syscall.SIGTERM: s.terminates}[sig]
 	if to == nil {
@@ -76,20 +76,20 @@ func (s *Stop) Signal(sig syscall.Signal) bool {
 		s.timer = time.AfterFunc(s.Grace, s.kill)
 	}
 	s.sent = cmp.Or(s.sent, sig)
-	return s.note(true)
+	return s.startGrace(true)
 }
 
-// note records when the first signal that was taken has been followed by Grace.
-func (s *Stop) note(taken bool) bool {
+// startGrace records when the first signal that was taken has been followed by Grace.
+func (s *Stopper) startGrace(taken bool) bool {
 	if taken && s.last.IsZero() {
 		s.last = time.Now().Add(s.Grace)
 	}
 	return taken
 }
 
-// Attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes
+// AttachProgram has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes
 // while the program is being started is sent as soon as it has: it may have run for a moment before that is known here.
-func (s *Stop) Attend(streams *backends.Streams, kill context.CancelFunc) {
+func (s *Stopper) AttachProgram(streams *backends.Streams, kill context.CancelFunc) {
 	if s == nil {
 		return
 	}
@@ -100,8 +100,8 @@ func (s *Stop) Attend(streams *backends.Streams, kill context.CancelFunc) {
 	s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
 }
 
-// Leave records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
-func (s *Stop) Leave() syscall.Signal {
+// DetachProgram records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
+func (s *Stopper) DetachProgram() syscall.Signal {
 	if s == nil {
 		return 0
 	}

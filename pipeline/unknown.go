@@ -19,14 +19,14 @@ const (
 	UnknownOff  = "off"  // nobody looks
 )
 
-// Unknown finds such tokens in what one run says. Many goroutines may use it at once.
-type Unknown struct {
+// TokenFinder finds such tokens in what one run says. Many goroutines may use it at once.
+type TokenFinder struct {
 	Policy string
 	mu     sync.Mutex
 	kinds  []string
 }
 
-func (u *Unknown) found(kind string) {
+func (u *TokenFinder) addKind(kind string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !slices.Contains(u.kinds, kind) {
@@ -34,23 +34,23 @@ func (u *Unknown) found(kind string) {
 	}
 }
 
-// all are the kinds that were found, such as "a GitHub token".
-func (u *Unknown) all() []string {
+// foundKinds are the kinds that were found, such as "a GitHub token".
+func (u *TokenFinder) foundKinds() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.kinds)
 }
 
 // writer passes text on to w. Closing it lets out what it held back, and does not close w.
-func (u *Unknown) writer(w io.Writer) io.WriteCloser {
+func (u *TokenFinder) writer(w io.Writer) io.WriteCloser {
 	if u.Policy == UnknownOff {
 		return vault.Leases(nil).Writer(w) // which lets all text pass
 	}
-	return tokens.NewWriter(w, u.Policy == UnknownMask, u.found)
+	return tokens.NewWriter(w, u.Policy == UnknownMask, u.addKind)
 }
 
-// clean returns text as policy wants it.
-func (u *Unknown) clean(text string) string {
+// cleanText returns text as policy wants it.
+func (u *TokenFinder) cleanText(text string) string {
 	if u.Policy == UnknownOff || !tokens.MayContain(text) {
 		return text
 	}
@@ -61,9 +61,9 @@ func (u *Unknown) clean(text string) string {
 	return b.String()
 }
 
-// Scan reads a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
-func (u *Unknown) Scan(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
-	here := Unknown{Policy: u.Policy}
+// ScanFile reads a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
+func (u *TokenFinder) ScanFile(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
+	here := TokenFinder{Policy: u.Policy}
 	w := here.writer(io.Discard)
 	if others == nil {
 		_, err = io.Copy(w, r)
@@ -71,16 +71,16 @@ func (u *Unknown) Scan(r io.Reader, others func(io.Reader) (bool, error)) (withh
 		withhold, err = others(io.TeeReader(r, w))
 	}
 	_ = w.Close()
-	for _, kind := range here.all() {
-		u.found(kind)
+	for _, kind := range here.foundKinds() {
+		u.addKind(kind)
 		withhold = withhold || u.Policy == UnknownMask
 	}
 	return withhold, err
 }
 
 // Warning returns a warning that names the kinds of tokens that were found, or "".
-func (u *Unknown) Warning() string {
-	kinds := u.all()
+func (u *TokenFinder) Warning() string {
+	kinds := u.foundKinds()
 	if len(kinds) == 0 {
 		return ""
 	}

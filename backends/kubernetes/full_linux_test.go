@@ -40,7 +40,7 @@ func TestFullNamespace(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
 	run := func(tenant, language string, waits func()) {
-		leave, err := queue.Enter(t.Context(), tenant, 1, func(int) { waits() })
+		leave, err := queue.Acquire(t.Context(), tenant, 1, func(int) { waits() })
 		if err != nil {
 			t.Error(err)
 			return

@@ -38,7 +38,7 @@ func (p commands) withStore(c *cli.Context, f func(context.Context, store) error
 		return err
 	}
 	return wiring.WithParts(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error {
-		return f(ctx, store{parts.Pipeline, pipeline.OrDefault(c.String("namespace")), here})
+		return f(ctx, store{parts.Pipeline, pipeline.NamespaceOrDefault(c.String("namespace")), here})
 	})
 }
 

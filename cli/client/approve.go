@@ -242,7 +242,7 @@ var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 // SubmitVerdict answers a question and prints the outcome. list is the command that lists questions.
 func SubmitVerdict(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
 	v.ID = id
-	out, err := control.Ask(ctx, client, control.AnswerApproval, v)
+	out, err := control.Call(ctx, client, control.AnswerApproval, v)
 	switch {
 	case errors.Is(err, approval.ErrRoot):
 		return rootOnlyError(client, "approve "+id)

@@ -195,7 +195,7 @@ func (p commands) egressAllow(c *cli.Context) error {
 	}
 	grants, text := []activeApproval{}, ""
 	for _, client := range clients {
-		grant, err := control.Ask(ctx, client, control.GiveGrant, control.GrantRequest{
+		grant, err := control.Call(ctx, client, control.GiveGrant, control.GrantRequest{
 			Kind: approval.Egress, What: domain, Namespace: ServerNamespace(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
 		if errors.Is(err, approval.ErrRoot) {

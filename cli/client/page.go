@@ -64,7 +64,7 @@ func (p commands) page(c *cli.Context) error {
 		}
 	}
 	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
-		in, err := control.Ask(ctx, client, control.OpenPage, control.InvitationQuery{Namespaces: c.StringSlice("namespace")})
+		in, err := control.Call(ctx, client, control.OpenPage, control.InvitationQuery{Namespaces: c.StringSlice("namespace")})
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (p commands) showLink(c *cli.Context, base, code string) error {
 // servePage serves the page in this process, through the server's socket, until a signal arrives or the server ends.
 func (p commands) servePage(ctx context.Context, c *cli.Context, client *control.Client) error {
 	site := page.New(page.Config{Client: client.ForPage(), Version: version.Current().Version})
-	d, err := listenLocally(ctx, door.Config{Handler: site, Linked: page.Linked})
+	d, err := listenLocally(ctx, door.Config{Handler: site, Linked: page.IsLinkPath})
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func waitForEnd(ctx context.Context, client *control.Client, failed <-chan error
 			return err
 		case <-time.After(pollInterval):
 		}
-		if _, err := control.Ask(ctx, client, control.GetQueue, control.Nothing{}); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
+		if _, err := control.Call(ctx, client, control.GetQueue, control.NoArguments{}); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
 			return exit.Fail("sandboxmcp serve starts another one", "the server has ended")
 		}
 	}

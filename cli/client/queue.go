@@ -43,11 +43,11 @@ type queueStatus struct {
 
 func (p commands) queue(c *cli.Context) error {
 	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
-		load, err := control.Ask(ctx, client, control.GetQueue, control.Nothing{})
+		load, err := control.Call(ctx, client, control.GetQueue, control.NoArguments{})
 		if err != nil {
 			return err
 		}
-		stats, err := control.Ask(ctx, client, control.GetStats, control.Nothing{})
+		stats, err := control.Call(ctx, client, control.GetStats, control.NoArguments{})
 		if err != nil {
 			return err
 		}
@@ -94,9 +94,9 @@ func (p commands) limits(c *cli.Context) error {
 			namespace = "" // the session decides
 		}
 		if b == (pipeline.Bounds{}) {
-			l, err = control.Ask(ctx, client, control.GetLimits, control.OfLimits{InNamespace: control.InNamespace{Namespace: namespace}, Session: c.String("session")})
+			l, err = control.Call(ctx, client, control.GetLimits, control.OfLimits{InNamespace: control.InNamespace{Namespace: namespace}, Session: c.String("session")})
 		} else {
-			l, err = control.Ask(ctx, client, control.SetLimits, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
+			l, err = control.Call(ctx, client, control.SetLimits, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
 		}
 		if err != nil {
 			return err

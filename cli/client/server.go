@@ -26,7 +26,7 @@ func WithServerHint(c *cli.Context, f func(context.Context, *control.Client) err
 // CallServer sends a request of a route to the selected server and shows the response.
 func CallServer[A, R any](c *cli.Context, what *operation.Route[A, R], args A, show func(R) error) error {
 	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
-		answer, err := control.Ask(ctx, client, what, args)
+		answer, err := control.Call(ctx, client, what, args)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func sessionArgument(c *cli.Context, limit int) (id string, rest []string, err e
 
 // findSession returns the session of an id or of its prefix.
 func findSession(ctx context.Context, client *control.Client, id string) (session.Info, error) {
-	list, err := control.Ask(ctx, client, control.ListUsage, control.OfLimits{Session: id})
+	list, err := control.Call(ctx, client, control.ListUsage, control.OfLimits{Session: id})
 	switch {
 	case err != nil:
 		return session.Info{}, withHint(err)

@@ -151,7 +151,7 @@ func (p commands) sessionCreate(c *cli.Context) error {
 	}
 	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
 		w.Namespace = ServerNamespace(c, client)
-		info, err := control.Ask(ctx, client, control.CreateSession, w)
+		info, err := control.Call(ctx, client, control.CreateSession, w)
 		if err == nil {
 			err = p.Printf(c, info, "%s\n", terminal.Visible(info.ID))
 		}

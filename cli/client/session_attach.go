@@ -248,7 +248,7 @@ func (a *attachment) watchSession(ctx context.Context, ended context.CancelCause
 
 // checkAlive returns an error if the session or the server has ended.
 func (a *attachment) checkAlive(ctx context.Context) error {
-	if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
+	if _, err := control.Call(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
 		return a.endedError(err)
 	}
 	return nil
@@ -315,13 +315,13 @@ Ctrl-D  leaves, as exit does; the session goes on
 `)
 		return true, err
 	case "%state":
-		state, err := control.Ask(ctx, a.client, control.InspectSession, control.OfSession{ID: a.info.ID})
+		state, err := control.Call(ctx, a.client, control.InspectSession, control.OfSession{ID: a.info.ID})
 		if err != nil {
 			return true, a.endedError(err)
 		}
 		return true, showState(a.Out, state)
 	case "%kill":
-		info, err := control.Ask(ctx, a.client, control.EndSession, control.OfSession{ID: a.info.ID})
+		info, err := control.Call(ctx, a.client, control.EndSession, control.OfSession{ID: a.info.ID})
 		if err != nil {
 			return true, a.endedError(err)
 		}

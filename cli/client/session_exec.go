@@ -127,7 +127,7 @@ func (p commands) runCell(ctx context.Context, client *control.Client, id string
 	defer context.AfterFunc(ctx, func() {
 		err := context.Cause(ctx)
 		if id, began := run.Load().(string); began {
-			_, err = control.Ask(cut, client, control.InterruptCell, control.OfRun{ID: id})
+			_, err = control.Call(cut, client, control.InterruptCell, control.OfRun{ID: id})
 		}
 		if err != nil {
 			leave(context.Cause(ctx)) // not started yet, or the server does not read

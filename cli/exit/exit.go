@@ -58,7 +58,7 @@ func FromError(err error) *Error {
 	}
 	if stopped, ok := errors.AsType[*pipeline.Error](err); ok {
 		f := &Error{Code: Refused, Text: stopped.Reason, Hint: stopped.Remedy.String()}
-		if below, ok := errors.AsType[*pipeline.Unrecorded](err); ok { // the error of the sandboxed run
+		if below, ok := errors.AsType[*pipeline.UnrecordedError](err); ok { // the error of the sandboxed run
 			f.Text += ": " + below.Error()
 		}
 		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {

@@ -195,7 +195,7 @@ func probeDefault(ctx context.Context, cfg config.Config) (d diagnosis, err erro
 	for _, l := range probe.Layers {
 		d.addFinding(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
 	}
-	for _, r := range append(probe.Runtimes, containment.Offered(wiring.Runtimes(cfg), cfg.Backend)...) {
+	for _, r := range append(probe.Runtimes, containment.ProbeRuntimes(wiring.Runtimes(cfg), cfg.Backend)...) {
 		d.addFinding(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
 	}
 	return d, nil

@@ -99,7 +99,7 @@ func (p commands) hostAllow(c *cli.Context) error {
 	}
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
 		g.Namespace = client.ServerNamespace(c, server)
-		held, err := control.Ask(ctx, server, control.GiveGrant, g)
+		held, err := control.Call(ctx, server, control.GiveGrant, g)
 		switch {
 		case errors.Is(err, approval.ErrRoot):
 			return exit.Fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
@@ -118,7 +118,7 @@ func (p commands) hostRequest(c *cli.Context) error {
 	}
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
 		g.Namespace = client.ServerNamespace(c, server)
-		q, err := control.Ask(ctx, server, control.OpenApproval, g)
+		q, err := control.Call(ctx, server, control.OpenApproval, g)
 		switch {
 		case err != nil:
 			return err

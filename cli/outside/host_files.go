@@ -138,7 +138,7 @@ func (p commands) hostCopy(c *cli.Context) error {
 // copyWithSession copies through the server of a session. Relative paths are in the session.
 func (p commands) copyWithSession(c *cli.Context, args []string) error {
 	q := control.Copy{OfSession: control.OfSession{ID: c.String("session")}, Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")}
-	return client.CallServer(c, control.CopyFile, q, func(done control.Copied) error { return p.showFile(c, done, "copied to") })
+	return client.CallServer(c, control.CopyFile, q, func(done control.CopiedFile) error { return p.showFile(c, done, "copied to") })
 }
 
 func (p commands) hostRead(c *cli.Context) error {
@@ -265,10 +265,10 @@ func (p commands) showWritten(c *cli.Context, w host.Written, res pipeline.Outco
 	if err != nil {
 		return err
 	}
-	return p.showFile(c, control.Copied{Run: res.ID, Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}, did)
+	return p.showFile(c, control.CopiedFile{Run: res.ID, Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}, did)
 }
 
-func (p commands) showFile(c *cli.Context, w control.Copied, did string) error {
+func (p commands) showFile(c *cli.Context, w control.CopiedFile, did string) error {
 	for _, n := range w.Notes {
 		if !c.Bool("json") {
 			p.Messagef("note: %s", n)

@@ -110,7 +110,7 @@ func runFlags() []cli.Flag {
 
 func (p commands) run(c *cli.Context) error {
 	memory.SpareFirst()
-	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
+	stop := &pipeline.Stopper{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
 	var tty rawTerminal
 	ctx, cancel := command.InterruptibleAfter(c.Context, stop.Signal, tty.release)
 	defer cancel(nil)
@@ -123,7 +123,7 @@ func (p commands) run(c *cli.Context) error {
 	reviewer := p.openReviewer(c)
 	defer reviewer.Close()
 	res, err := p.execute(ctx, c, reviewer, stop, &tty, screen, beside)
-	if wait := stop.ReaderWait(res.Ended); wait > 0 && c.Bool("json") {
+	if wait := stop.ReaderTimeout(res.Ended); wait > 0 && c.Bool("json") {
 		time.AfterFunc(wait, p.LimitWrites)
 	} else if wait > 0 { // they were waited for
 		p.LimitWrites()
@@ -155,7 +155,7 @@ func (p commands) run(c *cli.Context) error {
 
 // execute runs the request in the command line. Its output goes to stdout and stderr while it runs, unless only the
 // result should have it.
-func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console.Console, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
+func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console.Console, stop *pipeline.Stopper, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
 		return pipeline.Outcome{}, exit.Usage("--grace 10", "--grace %v is not between 0 and 86400 seconds", grace)
 	}
@@ -192,7 +192,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console
 		reviewer.Share(&request)
 	}
 	if server := wiring.HandOver(ctx, c, cfg, request); server != nil {
-		res, err := server.Do(ctx, request)
+		res, err := server.Wait(ctx, request)
 		if errors.Is(err, control.ErrLost) {
 			err = exit.Fail("sandboxmcp audit shows its record; --here runs it in a process of its own", "%v", err)
 		}

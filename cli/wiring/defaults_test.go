@@ -30,7 +30,7 @@ func TestDefaultsAreOurs(t *testing.T) {
 		{"limits", pipeline.DefaultBounds, pipelineBounds(cfg.Limits)},
 		{"caps", pipeline.DefaultCaps, pipelineBounds(cfg.Caps)},
 		{"artifacts", pipeline.DefaultArtifacts, artifactPolicy(cfg)},
-		{"room to wait", pipeline.DefaultRoom, cfg.MaxQueue},
+		{"room to wait", pipeline.DefaultQueueRoom, cfg.MaxQueue},
 		{"sessions", sessionDefaults, *sessionConfig(cfg)},
 		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
 		{"what is kept", int64(results.DefaultMaxBytes), cfg.Keep.MaxMB << 20},

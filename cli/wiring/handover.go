@@ -97,7 +97,7 @@ const maxHanded = 5 * time.Minute
 
 // HandOver hands a run over to a server of this user that would run it exactly as this process, or returns nil. It
 // precedes any effect of this process, and its input is not read yet.
-func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q run.Request) *control.Taken {
+func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q run.Request) *control.RemoteRun {
 	local, _ := egress.CutLocal(q.Allow) // this process opens these itself
 	containers := cfg.Backend != "process" || cmp.Or(q.Backend, cfg.Backend) != "process"
 	switch {
@@ -105,5 +105,5 @@ func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q run.Requ
 		slices.Contains(cfg.Vault, "memory"), cmp.Or(q.Limits.Wall, cfg.Limits.Timeout()) > maxHanded:
 		return nil
 	}
-	return control.Offer(ctx, SocketDir(cfg), func() string { return clientFingerprint(ctx, cfg) }, q)
+	return control.Submit(ctx, SocketDir(cfg), func() string { return clientFingerprint(ctx, cfg) }, q)
 }

@@ -21,7 +21,7 @@ func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready 
 	c := doorConfig(cfg.HTTP)
 	c.Handler, c.Ready, c.Log, c.Largest = h, ready, log, largest
 	if cfg.HTTP.Page {
-		c.Linked = page.Linked
+		c.Linked = page.IsLinkPath
 	}
 	return door.Listen(ctx, c)
 }

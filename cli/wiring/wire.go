@@ -42,10 +42,10 @@ const minFiles, minProcesses = 64, 32
 // replace the global setting of that name.
 func Load(c *cli.Context, own ...string) (config.Config, error) {
 	if files := maxFiles(); files < minFiles {
-		return config.Config{}, exit.Usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
+		return config.Config{}, exit.Usage(pipeline.RaiseFileLimit, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
 	}
 	if processes := maxProcesses(); processes < minProcesses {
-		return config.Config{}, exit.Usage(pipeline.MoreProcesses, "the user may have %d processes at once, and sandboxmcp needs %d", processes, minProcesses)
+		return config.Config{}, exit.Usage(pipeline.RaiseProcessLimit, "the user may have %d processes at once, and sandboxmcp needs %d", processes, minProcesses)
 	}
 	flags := map[string]string{}
 	for _, name := range own {
@@ -175,8 +175,8 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		return err
 	}
 	what := pipeline.Config{
-		Records: pipeline.Records{
-			Keys: keys, Policy: PolicyJSON(cfg), Version: version.Current().Version, User: console.User(), Unknown: cfg.Redact.Unknown,
+		RecordConfig: pipeline.RecordConfig{
+			Keys: keys, Policy: PolicyJSON(cfg), Version: version.Current().Version, User: console.User(), UnknownTokens: cfg.Redact.Unknown,
 			Artifacts: artifactPolicy(cfg), Capture: pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
 		},
 		Backends:    p.backends,
@@ -191,7 +191,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Caps:        pipelineBounds(cfg.Caps),
 		Egress:      out,
 		Approvals:   p.Approvals,
-		Parts:       []any{&web, sessionConfig(cfg), &review, &onHost, &workspace.Config{Dir: ChangesDir(cfg)}},
+		Settings:    []any{&web, sessionConfig(cfg), &review, &onHost, &workspace.Config{Dir: ChangesDir(cfg)}},
 		Packages:    p.packages,
 		AskPackages: cfg.Packages.Ask,
 		Results:     p.Results,

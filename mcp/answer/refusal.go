@@ -68,7 +68,7 @@ func Explain(tool string, err error) Refusal {
 		return Refusal{Reason: audit.UnwrittenText, Stage: pipeline.StageAudit, Remedy: "try again later"}
 	}
 	if errors.As(err, new(*audit.Fault)) {
-		return Refusal{Reason: audit.FaultText, Stage: pipeline.StageAudit, Remedy: pipeline.ServersLog}
+		return Refusal{Reason: audit.FaultText, Stage: pipeline.StageAudit, Remedy: pipeline.SeeServerLog}
 	}
 	reason, do := remedy.Split(err)
 	return Refusal{Reason: pipeline.HideDisk(reason, err), Remedy: cmp.Or(do.In(WordsOf(tool)), "try again; if it persists, tell the operator of sandboxmcp")}

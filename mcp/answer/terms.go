@@ -48,8 +48,8 @@ var toolWords = sync.OnceValue(func() map[remedy.Name]string {
 		remedy.AskCommand:       "ask a person for it: request_host_access with kind command and pattern %s",
 		remedy.AskDirectory:     "ask a person with request_host_access, kind %s, for its directory",
 		remedy.AllowedDirectory: "use a path below an allowed directory, as listed by list_host_access",
-		remedy.SeeLog:           pipeline.ServersLog,
-		remedy.FreeLog:          pipeline.ServersLog,
+		remedy.SeeLog:           pipeline.SeeServerLog,
+		remedy.FreeLog:          pipeline.SeeServerLog,
 		remedy.Replace:          "choose mode overwrite or append, or for a copy overwrite,",
 	}
 })

@@ -184,7 +184,7 @@ func (s Asker) pending(p *approval.Pending) *answer.Answer {
 // canElicit reports whether the calling client has dialogs with forms and its answers count: an agent with its own
 // token could answer for itself.
 func (s Asker) canElicit(ctx context.Context, m *rpc.Message) bool {
-	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.Approvals.OnlyRoot() || m.IsTask() {
+	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.Approvals.RequiresRoot() || m.IsTask() {
 		return false
 	}
 	return m.Client().Elicits // of a modern client: the capabilities of this call only

@@ -81,7 +81,7 @@ func deniedText(q approval.Question, a approval.Answer, unasked []string) string
 		text += ": " + safetext.Model(a.Reason)
 	}
 	switch {
-	case !a.Silence():
+	case !a.IsTimeout():
 		return text + "\nwhat to do: do without it; asking again now returns the same answer"
 	case len(unasked) == 0:
 		return text + "\nwhat to do: do without it, or call again when a person is there to answer"

@@ -150,6 +150,6 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 		return err
 	}
 	s.forget(b)
-	door.Warn(w, res.LateRow())
+	door.Warn(w, res.LateRowWarning())
 	return door.Reply(w, http.StatusNoContent, nil)
 }

@@ -176,7 +176,7 @@ func (s *Server) serveSigned(w http.ResponseWriter, r *http.Request) {
 	b, p, err := s.findSigned(r, query)
 	switch {
 	case err != nil:
-		identity.AsRefused(err).AnswerBy(w, refuse)
+		identity.AsRefused(err).WriteWith(w, refuse)
 	case b == nil && query.Has("signature"):
 		refuse(w, http.StatusUnauthorized, "invalid signature")
 	case b == nil:
@@ -213,7 +213,7 @@ func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, 
 func (s *Server) serveWithPass(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass, port int) {
 	ctx, done, err := s.contextOf(r.Context(), b, p)
 	if err != nil {
-		identity.AsRefused(err).AnswerBy(w, refuse)
+		identity.AsRefused(err).WriteWith(w, refuse)
 		return
 	}
 	defer done(nil)
@@ -232,7 +232,7 @@ func (s *Server) serveWithPass(w http.ResponseWriter, r *http.Request, b *Sandbo
 // ends with the credentials of the sandbox's owner.
 func (s *Server) contextOf(ctx context.Context, b *Sandbox, p *pass) (context.Context, context.CancelCauseFunc, error) {
 	if p != nil {
-		return s.cfg.Identities.Again(ctx, p.Identity)
+		return s.cfg.Identities.Reidentify(ctx, p.Identity)
 	}
 	owner := b.Owner
 	if owner.Source != identity.FromToken { // other credentials are renewed under the same name
@@ -243,7 +243,7 @@ func (s *Server) contextOf(ctx context.Context, b *Sandbox, p *pass) (context.Co
 		done(nil)
 		return nil, nil, &door.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list lists the tokens"}
 	}
-	return pipeline.ByCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
+	return pipeline.WithCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }
 
 // noSandbox answers as E2B's proxy does for an unknown sandbox: the SDKs conclude from the status that it has ended.

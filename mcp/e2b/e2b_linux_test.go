@@ -316,7 +316,7 @@ func TestNobody(t *testing.T) {
 // TestRefused: impossible or unenforceable requests are refused with the reason, and leave no sandbox.
 func TestRefused(t *testing.T) {
 	r := newRig(t, func(c *pipeline.Config) {
-		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: 1, Lifetime: time.Hour}
+		*pipeline.EnsureSettings[session.Config](c) = session.Config{PerNamespace: 1, Lifetime: time.Hour}
 	})
 	key := r.key("ci", identity.Agent, "ci")
 	all := `"denyOut":["0.0.0.0/0"]`
@@ -687,7 +687,7 @@ func TestAutoPause(t *testing.T) {
 
 // TestPausedBounds: files of paused sandboxes have a common limit, and do not contain secrets.
 func TestPausedBounds(t *testing.T) {
-	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 1 << 20 })
+	r := newRig(t, func(c *pipeline.Config) { pipeline.EnsureSettings[session.Config](c).PausedBytes = 1 << 20 })
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
 	r.writeFile(m, strings.Repeat("x", 2<<20))
@@ -699,7 +699,7 @@ func TestPausedBounds(t *testing.T) {
 // TestSnapshots: the files of a sandbox without programs are a template for others, as long as the snapshot exists
 // and in its namespace only.
 func TestSnapshots(t *testing.T) {
-	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 8 << 20 })
+	r := newRig(t, func(c *pipeline.Config) { pipeline.EnsureSettings[session.Config](c).PausedBytes = 8 << 20 })
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
 	type copied struct {
 		ID    string `json:"snapshotID"`
@@ -1000,7 +1000,7 @@ func TestOpen(t *testing.T) {
 // TestFull: a full server and the caller's own limit have different statuses, and both have a Retry-After.
 func TestFull(t *testing.T) {
 	for want, bounds := range map[int]session.Config{http.StatusServiceUnavailable: {Total: 1}, http.StatusTooManyRequests: {PerIdentity: 1}} {
-		r := newRig(t, func(c *pipeline.Config) { *pipeline.SettingsIn[session.Config](c) = bounds })
+		r := newRig(t, func(c *pipeline.Config) { *pipeline.EnsureSettings[session.Config](c) = bounds })
 		key := r.key("ci", identity.Agent, "ci", "other")
 		r.newSandbox(key, `{"templateID":"base","timeout":60}`)
 		if a := r.call(key, "POST", "/sandboxes", `{"templateID":"base","timeout":60}`); a.status != want || a.header.Get("Retry-After") == "" {

@@ -48,7 +48,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	if c == nil {
 		return noContext(q.Context)
 	}
-	if err := s.cfg.Pipeline.Recordable(); err != nil {
+	if err := s.cfg.Pipeline.CheckRecordable(); err != nil {
 		return err
 	}
 	if err := s.startContext(r, b, c); err != nil {

@@ -97,7 +97,7 @@ func (s *Server) findSigned(r *http.Request, query url.Values) (*Sandbox, *pass,
 	if query.Get("signature") == "" {
 		return nil, nil, nil
 	}
-	if err := s.cfg.Identities.Blocked(r); err != nil {
+	if err := s.cfg.Identities.CheckBlocked(r); err != nil {
 		return nil, nil, err
 	}
 	if len(r.URL.RawQuery) <= maxQuery {

@@ -64,7 +64,7 @@ func TestPasses(t *testing.T) {
 	go func() {
 		open <- r.inside(t.Context(), theirs, "POST", "/execute", `{"code":"import time; print('begun', flush=True); time.sleep(3600)"}`)
 	}()
-	hosttest.Until(t, "the code runs", func() bool { return len(r.p.Running("ci")) > 0 })
+	hosttest.Until(t, "the code runs", func() bool { return len(r.p.ListRunning("ci")) > 0 })
 	revoke := func(name string) {
 		t.Helper()
 		if _, err := r.tokens.Revoke(t.Context(), name, nil); err != nil {

@@ -96,7 +96,7 @@ func (a *response) write(ctx context.Context, m *Message, s *httpSession) {
 		<-a.replied
 		return
 	}
-	streams := !a.jsonOnly && a.events.Hush()
+	streams := !a.jsonOnly && a.events.StopHeartbeat()
 	status := http.StatusOK
 	switch {
 	case m.Plain:
@@ -160,7 +160,7 @@ func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1)
 func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *Message) *refusal {
 	i, _ := identity.From(r.Context())
 	a := newResponse(w, r, m)
-	m.release = door.VisitOf(r.Context()).Keep()
+	m.release = door.VisitOf(r.Context()).RetainBody()
 	var bad *Fault
 	err := door.Decode(r.Context(), m.size, 0, func() error {
 		bad = s.conn.startRequest(identity.With(s.ctx, i), m, a.stream, func(b []byte) { a.replied <- b })

@@ -115,7 +115,7 @@ func (h *HTTP) openSession(r *http.Request, from caller, sse *stream) (*httpSess
 
 // newSession returns a session of a caller, which is dropped when the token of r expires. The mutex is held.
 func (h *HTTP) newSession(r *http.Request, from caller, server *Server) *httpSession {
-	ctx, end := identity.Lasting(r.Context())
+	ctx, end := identity.WithoutRequest(r.Context())
 	h.calls.Add(1)
 	s := &httpSession{caller: from, ctx: ctx, conn: newConn(server, nil, end), used: time.Now()}
 	context.AfterFunc(ctx, func() { h.drop(s) })

@@ -58,7 +58,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request, from caller) *ref
 	}
 	if !s.conn.handleOneWay(m) {
 		m.key = string(m.ID)
-		m.release = door.VisitOf(r.Context()).Keep()
+		m.release = door.VisitOf(r.Context()).RetainBody()
 		var bad *Fault
 		err := door.Decode(r.Context(), m.size, 0, func() error {
 			if bad = s.conn.admit(m); bad == nil {

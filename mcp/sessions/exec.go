@@ -104,7 +104,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	if c.Background {
 		return s.execInBackground(w, r, st, c)
 	}
-	if err := s.cfg.Pipeline.Recordable(); err != nil {
+	if err := s.cfg.Pipeline.CheckRecordable(); err != nil {
 		return err
 	}
 	out := newEvents(w, r)
@@ -210,7 +210,7 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 func notRun(tool string, err error) (any, error) {
 	e, _ := errors.AsType[*pipeline.Error](err)
 	switch {
-	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.UnrecordedError)):
 		return nil, err
 	case errors.As(err, new(*validate.Error)):
 		return ranContent{tool + "_result", "", err.Error() + "\n", 1, []output{}}, nil

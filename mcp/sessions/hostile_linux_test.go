@@ -101,7 +101,7 @@ func TestClientLeaves(t *testing.T) {
 		give, ready := func() {}, running
 		if state == "queues again" {
 			var err error
-			if give, err = queue.Enter(asAgent(t.Context(), "ann"), "ann", 1, nil); err != nil {
+			if give, err = queue.Acquire(asAgent(t.Context(), "ann"), "ann", 1, nil); err != nil {
 				t.Fatal(err)
 			}
 			ready = func() bool { return r.p.Load().Waiting == 1 }

@@ -33,7 +33,7 @@ const (
 // startJob starts code in the background. It runs until the session ends or the caller's token expires, even if the
 // client disconnects.
 func (s *Server) startJob(w http.ResponseWriter, r *http.Request, st *state, c call, q run.Request) error {
-	id, _ := run.Begin(r.Context(), s.cfg.Pipeline, q)
+	id, _ := run.StartJob(r.Context(), s.cfg.Pipeline, q)
 	st.mu.Lock()
 	if len(st.calls) >= maxCalls {
 		clear(st.calls)
@@ -87,7 +87,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request, st *state) error
 	}
 	id := r.PathValue("job")
 	if _, ok := s.jobOf(r, st); !ok {
-		if past, known := s.cfg.Pipeline.Past(r.Context(), st.namespace, id); known && !past.Session {
+		if past, known := s.cfg.Pipeline.FindPast(r.Context(), st.namespace, id); known && !past.Session {
 			return door.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
 		}
 		return door.Refuse(http.StatusNotFound, "job not found")

@@ -81,7 +81,7 @@ const maxExecs = 32
 // runWithTools runs code with access to the client's functions, until it waits for results, which [Server.results]
 // delivers, or ends. A stream gets both. The code ends if the client disconnects while it is waited for.
 func (s *Server) runWithTools(r *http.Request, st *state, c call, q run.Request, out events) (any, error) {
-	id, done := run.Begin(r.Context(), s.cfg.Pipeline, q)
+	id, done := run.StartJob(r.Context(), s.cfg.Pipeline, q)
 	s.mu.Lock()
 	for old := range st.execs { // finished without a fetched result
 		if j, known := run.JobOf(s.cfg.Pipeline, st.namespace, old); !known || j.Result != nil && len(st.execs) > maxExecs {

@@ -142,7 +142,7 @@ func (s *Server) whyGone(r *http.Request) string {
 		if info, err := session.InfoOf(s.cfg.Pipeline, namespace, r.PathValue("id")); err == nil && info.Ended != "" {
 			return "the session has ended: " + session.Reason(info.Ended)
 		}
-		if past, known := s.cfg.Pipeline.Past(r.Context(), namespace, r.PathValue("id")); known && past.Session {
+		if past, known := s.cfg.Pipeline.FindPast(r.Context(), namespace, r.PathValue("id")); known && past.Session {
 			return "the session has ended: " + session.Reason(past.Ended)
 		}
 	}
@@ -278,7 +278,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		s.forget(id)
-		door.Warn(w, res.LateRow())
+		door.Warn(w, res.LateRowWarning())
 	}
 	return door.Reply(w, http.StatusNoContent, nil)
 }

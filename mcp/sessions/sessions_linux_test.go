@@ -45,7 +45,7 @@ type rig struct {
 
 func newRig(t *testing.T, sessions session.Config) *rig {
 	t.Helper()
-	return newRigAt(t, t.TempDir(), func(c *pipeline.Config) { *pipeline.SettingsIn[session.Config](c) = sessions })
+	return newRigAt(t, t.TempDir(), func(c *pipeline.Config) { *pipeline.EnsureSettings[session.Config](c) = sessions })
 }
 
 // newRigAt returns a rig whose log is in dir.

@@ -37,7 +37,7 @@ func (s *Server) receiveTar(w http.ResponseWriter, r *http.Request, st *state) e
 		return err
 	}
 	dir, err := directoryOf(r)
-	want, known := operation.Sent(r)
+	want, known := operation.SentDigest(r)
 	if err == nil && !known {
 		err = &problem{codeInput, "Content-Digest must be sha-256=:BASE64:"}
 	}

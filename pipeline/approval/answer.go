@@ -49,8 +49,8 @@ func Root() Channel { return Channel{"cli", true} }
 // nobody returns the channel of the broker's own denials.
 func nobody() Channel { return Channel{name: "nobody"} }
 
-// person reports whether a person answers that way.
-func (c Channel) person() bool {
+// isPerson reports whether a person answers that way.
+func (c Channel) isPerson() bool {
 	return c == Elicitation() || c == CommandLine() || c == OverHTTP() || c == Page() || c == Root()
 }
 
@@ -70,11 +70,11 @@ type Answer struct {
 	Until   time.Time `json:"until,omitzero"`  // the end of an approval; Answer makes it no later than what was asked for
 }
 
-// Silence reports whether a denial is one because nobody answered.
-func (a Answer) Silence() bool { return !a.Allowed && a.By == nobody() }
+// IsTimeout reports whether a denial is one because nobody answered.
+func (a Answer) IsTimeout() bool { return !a.Allowed && a.By == nobody() }
 
-// bounded is an answer as it will hold. People may say less than what was asked for, not more.
-func bounded(a Answer, q Question, now time.Time) (Answer, error) {
+// boundAnswer is an answer as it will hold. People may say less than what was asked for, not more.
+func boundAnswer(a Answer, q Question, now time.Time) (Answer, error) {
 	a.User, a.Reason = clip(a.User), clip(a.Reason)
 	if !a.Allowed {
 		a.Scope, a.Until = "", time.Time{}

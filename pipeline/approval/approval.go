@@ -67,11 +67,11 @@ type Broker struct {
 	c Config
 
 	mu      sync.Mutex
-	open    map[string]*asked // by id
-	same    map[key]*asked    // those that wait, by what they ask
-	granted map[bound]Grant   // approvals that hold
-	denied  map[bound]Grant   // denials that answer the same question for a while
-	past    []string          // ids that people answered, the newest last
+	open    map[string]*waitingQuestion // by id
+	same    map[key]*waitingQuestion    // those that wait, by what they ask
+	granted map[bound]Grant             // approvals that hold
+	denied  map[bound]Grant             // denials that answer the same question for a while
+	past    []string                    // ids that people answered, the newest last
 	closed  bool
 
 	writing sync.WaitGroup // of denials that the broker makes
@@ -84,11 +84,11 @@ func New(c Config) *Broker {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, granted: map[bound]Grant{}, denied: map[bound]Grant{}}
+	return &Broker{c: c, open: map[string]*waitingQuestion{}, same: map[key]*waitingQuestion{}, granted: map[bound]Grant{}, denied: map[bound]Grant{}}
 }
 
-// OnlyRoot reports whether nobody but root approves.
-func (b *Broker) OnlyRoot() bool { return b.c.Root }
+// RequiresRoot reports whether nobody but root approves.
+func (b *Broker) RequiresRoot() bool { return b.c.Root }
 
 // Pending returns the questions that wait for an answer, the oldest first.
 func (b *Broker) Pending() []Question {
@@ -117,7 +117,7 @@ func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 }
 
 func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
-	if err := b.heeds(a); err != nil {
+	if err := b.checkChannel(a); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -134,23 +134,23 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 	}
 	defer w.unlock()
 	now := b.c.Now()
-	if w.over() && w.answer.By != nobody() {
+	if w.isDecided() && w.answer.By != nobody() {
 		return ErrAnswered
 	}
-	if w.over() || !now.Before(w.q.Expires) {
+	if w.isDecided() || !now.Before(w.q.Expires) {
 		return ErrUnknown
 	}
-	a, err := bounded(a, w.q, now)
+	a, err := boundAnswer(a, w.q, now)
 	if err != nil {
 		return err
 	}
 	return b.decide(ctx, w, a)
 }
 
-// heeds returns an error if an answer must not have an effect, because of where it came from.
-func (b *Broker) heeds(a Answer) error {
+// checkChannel returns an error if an answer must not have an effect, because of where it came from.
+func (b *Broker) checkChannel(a Answer) error {
 	switch {
-	case !a.By.person():
+	case !a.By.isPerson():
 		return errors.New("it came from nowhere that a person answers from")
 	case a.Allowed && b.c.Root && a.By != Root():
 		return ErrRoot
@@ -160,21 +160,21 @@ func (b *Broker) heeds(a Answer) error {
 
 // decide records an approval, and then makes it the answer; a no counts at once. The caller holds the lock of the
 // question.
-func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
+func (b *Broker) decide(ctx context.Context, w *waitingQuestion, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	if !a.Allowed {
-		b.settle(w, a)
-		h := happening{denied, a.facts()}
-		defer b.tell(w.q, h)
+		b.finishQuestion(w, a)
+		h := auditEvent{denied, a.facts()}
+		defer b.notifyListeners(w.q, h)
 		return b.recordLate(ctx, w.q, h)
 	}
-	h := happening{approved, a.facts()}
+	h := auditEvent{approved, a.facts()}
 	if err := b.record(ctx, w.q, h); err != nil {
 		return err
 	}
-	b.settle(w, a)
-	b.tell(w.q, h)
+	b.finishQuestion(w, a)
+	b.notifyListeners(w.q, h)
 	return nil
 }
 
@@ -182,11 +182,11 @@ func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 // answered this much later at most.
 const auditTimeout = 10 * time.Second
 
-// settle makes a the answer.
-func (b *Broker) settle(w *asked, a Answer) {
+// finishQuestion makes a the answer.
+func (b *Broker) finishQuestion(w *waitingQuestion, a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tidy()
+	b.dropExpired()
 	b.remember(w, a)
 	delete(b.open, w.q.ID)
 	delete(b.same, w.q.key())

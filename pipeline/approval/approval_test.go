@@ -64,7 +64,7 @@ func newBroker(t testing.TB, c Config) (*Broker, *testLog) {
 	return b, log
 }
 
-func ask(t testing.TB, b *Broker, q Question) *Pending {
+func openQuestion(t testing.TB, b *Broker, q Question) *Pending {
 	t.Helper()
 	p, err := b.Open(t.Context(), q)
 	if err != nil {
@@ -99,14 +99,14 @@ func TestLifeInTheLog(t *testing.T) {
 	listening, _, _ := bus.Listen(event.Filter{Namespace: "team"}, 10, 0)
 	events := listening.Events()
 	b, _ := newBroker(t, Config{Audit: log, Bus: bus})
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	if err := b.Answer(t.Context(), strings.ToLower(p.Question.ID), yes); err != nil {
 		t.Fatal(err)
 	}
 	if a := wait(t, p); !a.Allowed || a.User != "ada" {
 		t.Errorf("got %+v", a)
 	}
-	host := ask(t, b, Question{Kind: Host, What: "git status", Namespace: "team", CodeSHA256: "ab", CodeHead: "print(1)"})
+	host := openQuestion(t, b, Question{Kind: Host, What: "git status", Namespace: "team", CodeSHA256: "ab", CodeHead: "print(1)"})
 	if err := b.Answer(t.Context(), host.Question.ID, no); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestBadQuestions(t *testing.T) {
 	if rows := log.read(); len(rows) > 0 || len(b.Pending()) > 0 {
 		t.Errorf("rows %v", rows)
 	}
-	q := ask(t, b, Question{Kind: Host, What: "x", For: 1000 * time.Hour, Reason: strings.Repeat("é", maxReason)}).Question
+	q := openQuestion(t, b, Question{Kind: Host, What: "x", For: 1000 * time.Hour, Reason: strings.Repeat("é", maxReason)}).Question
 	if q.For != MaxFor || len(q.Reason) > maxReason+3 || !strings.HasSuffix(q.Reason, "é...") {
 		t.Errorf("for %v, reason of %d bytes", q.For, len(q.Reason))
 	}
@@ -175,7 +175,7 @@ func TestBadQuestions(t *testing.T) {
 // Only a channel of ours answers, and no text that came from outside becomes one.
 func TestChannels(t *testing.T) {
 	b, log := newBroker(t, Config{})
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	for name, a := range map[string]Answer{"zero": {Allowed: true}, "the broker's own": {Allowed: true, By: nobody()}, "made up": {Allowed: true, By: Channel{name: "agent"}}} {
 		if err := b.Answer(t.Context(), p.Question.ID, a); err == nil {
 			t.Errorf("%s: no error", name)
@@ -201,13 +201,13 @@ func TestChannels(t *testing.T) {
 
 func newID(t testing.TB) string {
 	other, _ := newBroker(t, Config{})
-	return ask(t, other, web).Question.ID
+	return openQuestion(t, other, web).Question.ID
 }
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, log := newBroker(t, Config{})
-		p, began := ask(t, b, web), time.Now()
+		p, began := openQuestion(t, b, web), time.Now()
 		a := wait(t, p)
 		if took := time.Since(began); a.Allowed || took != DefaultTimeout || a.Reason != "nobody answered within 10m0s" {
 			t.Errorf("got %+v after %v", a, took)
@@ -218,12 +218,12 @@ func TestTimeout(t *testing.T) {
 		if rows := log.read(); !slices.Equal(rows, []string{"egress.requested", "egress.denied"}) || len(b.Pending()) > 0 {
 			t.Errorf("rows %v", rows)
 		}
-		if again := ask(t, b, web); again.Question.ID == p.Question.ID || len(b.Pending()) != 1 {
+		if again := openQuestion(t, b, web); again.Question.ID == p.Question.ID || len(b.Pending()) != 1 {
 			t.Error("what nobody answered can't be asked again")
 		}
 		// The log fails: it is a denial all the same.
 		log.fail(errors.New("disk full"))
-		if a := wait(t, ask(t, b, web)); a.Allowed || strings.Contains(a.Reason, "disk full") || len(b.Pending()) > 0 {
+		if a := wait(t, openQuestion(t, b, web)); a.Allowed || strings.Contains(a.Reason, "disk full") || len(b.Pending()) > 0 {
 			t.Errorf("got %+v", a)
 		}
 	})
@@ -233,7 +233,7 @@ func TestTimeout(t *testing.T) {
 func TestTimeIsUpBeforeTheTimer(t *testing.T) {
 	now := time.Now()
 	b, _ := newBroker(t, Config{Now: func() time.Time { return now }})
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	now = p.Question.Expires
 	if err := b.Answer(t.Context(), p.Question.ID, yes); !errors.Is(err, ErrUnknown) || len(b.Pending()) > 0 {
 		t.Errorf("got %v", err)
@@ -242,7 +242,7 @@ func TestTimeIsUpBeforeTheTimer(t *testing.T) {
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	b, _ := newBroker(t, Config{})
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if a, err := p.Wait(ctx); !errors.Is(err, context.Canceled) || a.Allowed {
@@ -262,17 +262,17 @@ func TestRoom(t *testing.T) {
 	var last *Pending
 	for i := range 3 {
 		q.What, q.Namespace, q.Client = fmt.Sprint(i), fmt.Sprint(i), fmt.Sprint(i)
-		last = ask(t, b, q)
+		last = openQuestion(t, b, q)
 	}
 	q.What, q.Namespace, q.Client = "one more", "more", "more"
 	if _, err := b.Open(t.Context(), q); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
-	ask(t, b, last.Question)
+	openQuestion(t, b, last.Question)
 	if err := b.Answer(t.Context(), last.Question.ID, no); err != nil {
 		t.Fatal(err)
 	}
-	ask(t, b, q)
+	openQuestion(t, b, q)
 }
 
 // One agent can't fill the room of all, whatever namespaces it names, nor one namespace, whoever asks in it.
@@ -293,7 +293,7 @@ func TestShare(t *testing.T) {
 			}
 			q := web
 			q.Namespace, q.Client = "other", "other"
-			ask(t, b, q)
+			openQuestion(t, b, q)
 		})
 	}
 }
@@ -307,7 +307,7 @@ func TestLogFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	log.fail(nil)
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	log.fail(full)
 	if err := b.Answer(t.Context(), p.Question.ID, yes); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
@@ -329,7 +329,7 @@ func TestLogFails(t *testing.T) {
 	log.fail(nil)
 	other := web
 	other.What = "other.example"
-	p = ask(t, b, other)
+	p = openQuestion(t, b, other)
 	log.fail(full)
 	if err := b.Answer(t.Context(), p.Question.ID, no); !errors.Is(err, ErrUnrecorded) || !errors.Is(err, full) {
 		t.Errorf("a no: %v", err)
@@ -353,14 +353,14 @@ func TestRecordedFirst(t *testing.T) {
 			}
 			return nil
 		}
-		p := ask(t, b, web)
+		p := openQuestion(t, b, web)
 		log.hook = func(e audit.Entry) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if err := b.Answer(ctx, e.Run, no); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("a second answer while the first one is written: %v", err)
 			}
-			if _, granted := b.Granted(web.Kind, web.Namespace, web.What, ""); granted || p.w.over() {
+			if _, granted := b.Granted(web.Kind, web.Namespace, web.What, ""); granted || p.w.isDecided() {
 				t.Error("an answer that is not recorded yet has an effect")
 			}
 			return nil
@@ -408,7 +408,7 @@ func TestAnswerJustBeforeTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &testLog{}
 		b, _ := newBroker(t, Config{Audit: log})
-		p := ask(t, b, web)
+		p := openQuestion(t, b, web)
 		log.hook = func(audit.Entry) error {
 			time.Sleep(5 * time.Second)
 			return nil
@@ -426,7 +426,7 @@ func TestAnswerJustBeforeTheTimeout(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	b, log := newBroker(t, Config{})
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	b.Close()
 	b.Close()
 	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "server ended") {
@@ -444,8 +444,8 @@ func TestClose(t *testing.T) {
 func TestWatch(t *testing.T) {
 	seen := make(chan Question, 10)
 	b, log := newBroker(t, Config{Watch: func(q Question) { seen <- q }})
-	p := ask(t, b, web)
-	ask(t, b, web) // the same question
+	p := openQuestion(t, b, web)
+	openQuestion(t, b, web) // the same question
 	one := <-seen
 	if one != p.Question || len(seen) != 0 {
 		t.Errorf("got %+v, and %d more", one, len(seen))

@@ -17,15 +17,15 @@ func (b *Broker) Ask(ctx context.Context, q Question, show func(context.Context,
 		if err != nil {
 			return Answer{}, err
 		}
-		a, err := p.ask(ctx, show)
+		a, err := p.waitWithPrompt(ctx, show)
 		if !errors.Is(err, ErrOther) {
 			return a, err
 		}
 	}
 }
 
-func (p *Pending) ask(ctx context.Context, show func(context.Context, *Pending)) (Answer, error) {
-	if show == nil || p.w.over() {
+func (p *Pending) waitWithPrompt(ctx context.Context, show func(context.Context, *Pending)) (Answer, error) {
+	if show == nil || p.w.isDecided() {
 		return p.Wait(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -38,7 +38,7 @@ func (p *Pending) ask(ctx context.Context, show func(context.Context, *Pending))
 		case <-ctx.Done():
 			return
 		}
-		if !p.w.over() {
+		if !p.w.isDecided() {
 			show(ctx, p)
 		}
 		if ctx.Err() != nil { // who waits with us may show it; what a person has put aside stays so

@@ -30,9 +30,9 @@ func (q Question) bound(scope string) bound {
 	return bound{q.key(), scope, ids[scope]}
 }
 
-// again is the question as if it had been asked and answered just now.
-func (g Grant) again() *asked {
-	w := newAsked(g.Question)
+// answeredQuestion is the question as if it had been asked and answered just now.
+func (g Grant) answeredQuestion() *waitingQuestion {
+	w := newWaitingQuestion(g.Question)
 	w.answer = g.Answer
 	close(w.recorded)
 	close(w.done)
@@ -42,7 +42,7 @@ func (g Grant) again() *asked {
 // remember stores an answer. A person's no stands for as long as the run that it was told, and for a
 // moment for all, so that nobody is asked until they give in; silence stands for a moment for the run,
 // so that a program which tries again fails at once. The caller holds the lock.
-func (b *Broker) remember(w *asked, a Answer) {
+func (b *Broker) remember(w *waitingQuestion, a Answer) {
 	no := func(scope string, long time.Duration) {
 		a := a
 		a.Until = b.c.Now().Add(long)
@@ -70,17 +70,17 @@ func (b *Broker) remember(w *asked, a Answer) {
 	}
 }
 
-// tidy forgets what has ended. The caller holds the lock.
-func (b *Broker) tidy() {
+// dropExpired forgets what has ended. The caller holds the lock.
+func (b *Broker) dropExpired() {
 	now := b.c.Now()
 	ended := func(_ bound, g Grant) bool { return !now.Before(g.Answer.Until) }
 	maps.DeleteFunc(b.granted, ended)
 	maps.DeleteFunc(b.denied, ended)
 }
 
-// find returns the answer among those in m that covers q, which may be about one of these codes. The
+// findGrant returns the answer among those in m that covers q, which may be about one of these codes. The
 // caller holds the lock.
-func (b *Broker) find(m map[bound]Grant, q Question, codes ...string) (Grant, bool) {
+func (b *Broker) findGrant(m map[bound]Grant, q Question, codes ...string) (Grant, bool) {
 	for _, q.CodeSHA256 = range codes {
 		for _, scope := range []string{ScopeTime, ScopeSession, ScopeRun} {
 			if g, ok := m[q.bound(scope)]; ok && b.c.Now().Before(g.Answer.Until) {
@@ -96,9 +96,9 @@ func (b *Broker) Grants() []Grant {
 	return b.grants(func(bound, Grant) bool { return true })
 }
 
-// Held returns the approvals of a kind that hold for whoever would ask q: for its namespace, session,
+// GrantsFor returns the approvals of a kind that hold for whoever would ask q: for its namespace, session,
 // run and code. What else is in q does not count.
-func (b *Broker) Held(kind string, q Question) []Grant {
+func (b *Broker) GrantsFor(kind string, q Question) []Grant {
 	return b.grants(func(k bound, g Grant) bool {
 		return k.kind == kind && k.namespace == q.Namespace && (k.code == "" || k.code == q.CodeSHA256) && g.Answer.covers(g.Question, q)
 	})
@@ -107,7 +107,7 @@ func (b *Broker) Held(kind string, q Question) []Grant {
 func (b *Broker) grants(which func(bound, Grant) bool) []Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tidy()
+	b.dropExpired()
 	list := make([]Grant, 0, len(b.granted))
 	for k, g := range b.granted {
 		if which(k, g) {
@@ -121,21 +121,21 @@ func (b *Broker) grants(which func(bound, Grant) bool) []Grant {
 // Revoke takes an approval back, by the id of its question: ErrUnknown if it does not hold. by says
 // who does it. From then on nothing is granted by it, also with ErrUnrecorded; what runs already goes on.
 func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
-	if !by.By.person() {
+	if !by.By.isPerson() {
 		return errors.New("revoke approval: it came from nowhere that a person answers from")
 	}
-	g, ok := b.takeBack(strings.ToUpper(id))
+	g, ok := b.removeGrant(strings.ToUpper(id))
 	if !ok {
 		return fmt.Errorf("revoke approval %.40q: %w", id, ErrUnknown)
 	}
 	by = Answer{By: by.By, User: clip(by.User), Reason: clip(by.Reason)}
-	return b.recordLate(ctx, g.Question, happening{revoked, by.facts()})
+	return b.recordLate(ctx, g.Question, auditEvent{revoked, by.facts()})
 }
 
-func (b *Broker) takeBack(id string) (Grant, bool) {
+func (b *Broker) removeGrant(id string) (Grant, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tidy()
+	b.dropExpired()
 	for k, g := range b.granted {
 		if g.Question.ID == id {
 			delete(b.granted, k)
@@ -168,6 +168,6 @@ func (b *Broker) Forget(id string) {
 }
 
 // withdraw answers a question whose run has ended, for that run only.
-func (b *Broker) withdraw(w *asked) {
+func (b *Broker) withdraw(w *waitingQuestion) {
 	b.deny(w, Answer{Scope: ScopeRun, Reason: "the run that asked has ended"})
 }

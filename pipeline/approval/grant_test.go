@@ -11,7 +11,7 @@ func TestGranted(t *testing.T) {
 	bound := web
 	bound.What, bound.CodeSHA256 = "bound.example", "ab12"
 	for _, q := range []Question{web, bound, {Kind: Host, What: "git *", Namespace: "team"}} {
-		if err := b.Answer(t.Context(), ask(t, b, q).Question.ID, yes); err != nil {
+		if err := b.Answer(t.Context(), openQuestion(t, b, q).Question.ID, yes); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestGranted(t *testing.T) {
 			t.Errorf("%+v: got %v %+v", tt, got, a)
 		}
 	}
-	if p := ask(t, b, web); !wait(t, p).Allowed || len(b.Pending()) != 0 {
+	if p := openQuestion(t, b, web); !wait(t, p).Allowed || len(b.Pending()) != 0 {
 		t.Error("what is granted was asked again")
 	}
 	if n := len(b.Grants()); n != 3 {
@@ -73,7 +73,7 @@ func TestUntil(t *testing.T) {
 			b, _ := newBroker(t, Config{Now: func() time.Time { return now }})
 			q := web
 			q.For = tt.ask
-			p := ask(t, b, q)
+			p := openQuestion(t, b, q)
 			now = now.Add(time.Minute)
 			a := yes
 			if tt.until != 0 {
@@ -101,10 +101,10 @@ func TestTheSameQuestion(t *testing.T) {
 	b, log := newBroker(t, Config{})
 	other := web
 	other.Session, other.Reason, other.For = "another", "please", 2*time.Hour
-	p1, p2 := ask(t, b, web), ask(t, b, other)
+	p1, p2 := openQuestion(t, b, web), openQuestion(t, b, other)
 	code := web
 	code.CodeSHA256 = "ab"
-	p3 := ask(t, b, code)
+	p3 := openQuestion(t, b, code)
 	if p1.Question != p2.Question || p1.Question.ID == p3.Question.ID || len(b.Pending()) != 2 {
 		t.Errorf("%d questions wait", len(b.Pending()))
 	}
@@ -128,18 +128,18 @@ func TestTheSameQuestion(t *testing.T) {
 func TestNoStandsForAWhile(t *testing.T) {
 	now := time.Now()
 	b, log := newBroker(t, Config{Now: func() time.Time { return now }})
-	if err := b.Answer(t.Context(), ask(t, b, web).Question.ID, no); err != nil {
+	if err := b.Answer(t.Context(), openQuestion(t, b, web).Question.ID, no); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(quiet - 1)
-	if a := wait(t, ask(t, b, web)); a.Allowed || a.Reason != no.Reason || len(log.read()) != 2 {
+	if a := wait(t, openQuestion(t, b, web)); a.Allowed || a.Reason != no.Reason || len(log.read()) != 2 {
 		t.Errorf("got %+v, rows %v", a, log.read())
 	}
 	if _, ok := b.Granted(Egress, "team", "example.com:443", ""); ok {
 		t.Error("a no was granted")
 	}
 	now = now.Add(1)
-	if ask(t, b, web); len(b.Pending()) != 1 {
+	if openQuestion(t, b, web); len(b.Pending()) != 1 {
 		t.Error("it can't be asked again")
 	}
 }
@@ -150,6 +150,6 @@ func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := Question{Kind: kind, Namespace: namespace, What: what}
-	g, ok := b.find(b.granted, q, codeSHA256, "")
+	g, ok := b.findGrant(b.granted, q, codeSHA256, "")
 	return g.Answer, ok
 }

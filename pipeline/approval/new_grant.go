@@ -26,29 +26,29 @@ func (b *Broker) Grant(ctx context.Context, q Question, a Answer) (Grant, error)
 }
 
 func (b *Broker) grant(ctx context.Context, q Question, a Answer) (Grant, error) {
-	if err := b.heeds(a); err != nil {
+	if err := b.checkChannel(a); err != nil {
 		return Grant{}, err
 	}
 	q, a, err := b.newGrant(q, a)
 	if err != nil {
 		return Grant{}, err
 	}
-	if err := b.begin(); err != nil {
+	if err := b.startWriting(); err != nil {
 		return Grant{}, err
 	}
 	defer b.writing.Done()
-	asked, yes := happening{requested, q.facts()}, happening{approved, a.facts()}
+	asked, yes := auditEvent{requested, q.facts()}, auditEvent{approved, a.facts()}
 	asked.facts["unasked"] = true
 	recording, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	if err := b.record(recording, q, asked, yes); err != nil {
 		return Grant{}, err
 	}
-	waiting := b.hold(q, a)
-	b.tell(q, asked)
-	b.tell(q, yes)
+	waiting := b.addGrant(q, a)
+	b.notifyListeners(q, asked)
+	b.notifyListeners(q, yes)
 	for _, w := range waiting {
-		b.answerBy(ctx, w, a)
+		b.answerFromGrant(ctx, w, a)
 	}
 	return Grant{q, a}, nil
 }
@@ -58,7 +58,7 @@ func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
 	if !a.Allowed {
 		return q, a, errors.New("a no to what nobody asks is nothing to remember")
 	}
-	q, err := q.checked()
+	q, err := q.normalize()
 	if err != nil {
 		return q, a, fmt.Errorf("%w: %v", ErrQuestion, err)
 	}
@@ -66,7 +66,7 @@ func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
 		a.Scope = ScopeSession
 	}
 	now := b.c.Now()
-	if a, err = bounded(a, q, now); err != nil {
+	if a, err = boundAnswer(a, q, now); err != nil {
 		return q, a, err
 	}
 	if !now.Before(a.Until) {
@@ -77,11 +77,11 @@ func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
 	return q, a, nil
 }
 
-// begin has Close wait for what is being written, until b.writing.Done.
-func (b *Broker) begin() error {
+// startWriting has Close wait for what is being written, until b.writing.Done.
+func (b *Broker) startWriting() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tidy()
+	b.dropExpired()
 	switch {
 	case b.closed:
 		return errClosed
@@ -92,9 +92,9 @@ func (b *Broker) begin() error {
 	return nil
 }
 
-// hold makes an approval hold, and returns the questions that it answers. Whatever asks the same from
+// addGrant makes an approval hold, and returns the questions that it answers. Whatever asks the same from
 // now on finds it.
-func (b *Broker) hold(q Question, a Answer) (waiting []*asked) {
+func (b *Broker) addGrant(q Question, a Answer) (waiting []*waitingQuestion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.granted[q.bound(a.Scope)] = Grant{q, a}
@@ -108,9 +108,9 @@ func (b *Broker) hold(q Question, a Answer) (waiting []*asked) {
 	return waiting
 }
 
-// answerBy answers a question by an approval that was given meanwhile. If that can't be, because it is
+// answerFromGrant answers a question by an approval that was given meanwhile. If that can't be, because it is
 // answered already or the log fails, it has no effect on what was given.
-func (b *Broker) answerBy(ctx context.Context, w *asked, a Answer) {
+func (b *Broker) answerFromGrant(ctx context.Context, w *waitingQuestion, a Answer) {
 	select {
 	case <-w.recorded:
 	case <-ctx.Done():

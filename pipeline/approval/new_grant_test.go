@@ -175,7 +175,7 @@ func TestGrantAnswersPendingQuestions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, q := range []*Question{&web, &coded, &elsewhere, &other} {
 				b, _ := newBroker(t, Config{})
-				p := ask(t, b, *q)
+				p := openQuestion(t, b, *q)
 				granted := web
 				tt.change(&granted)
 				g, err := b.Grant(t.Context(), granted, yes)
@@ -188,7 +188,7 @@ func TestGrantAnswersPendingQuestions(t *testing.T) {
 				if tt.want[q] && !wait(t, p).Allowed {
 					t.Errorf("%+v: denied", q)
 				}
-				if held := b.Held(granted.Kind, g.Question); len(held) == 0 {
+				if held := b.GrantsFor(granted.Kind, g.Question); len(held) == 0 {
 					t.Error("what was given does not hold")
 				}
 			}
@@ -201,7 +201,7 @@ func TestGrantAndLess(t *testing.T) {
 	b, _ := newBroker(t, Config{})
 	long, short := web, web
 	long.Session, long.For, short.Session, short.For = "", 3*time.Hour, "", time.Minute
-	ask(t, b, short)
+	openQuestion(t, b, short)
 	g, err := b.Grant(t.Context(), long, yes)
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestRaceOfGrants(t *testing.T) {
 		default:
 			all.Go(func() {
 				b.Granted(q.Kind, q.Namespace, q.What, "")
-				b.Held(q.Kind, q)
+				b.GrantsFor(q.Kind, q)
 			})
 		}
 	}
@@ -300,14 +300,14 @@ func TestCloseWaitsForGrants(t *testing.T) {
 // Where root has to approve, whoever else says yes has no effect, and whoever says no has.
 func TestRoot(t *testing.T) {
 	b, _ := newBroker(t, Config{Root: true})
-	p := ask(t, b, web)
+	p := openQuestion(t, b, web)
 	id := p.Question.ID
 	for _, by := range []Channel{CommandLine(), Elicitation(), nobody(), {}} {
 		yes := Answer{Allowed: true, By: by}
-		if err := b.Answer(t.Context(), id, yes); err == nil || by.person() && !errors.Is(err, ErrRoot) {
+		if err := b.Answer(t.Context(), id, yes); err == nil || by.isPerson() && !errors.Is(err, ErrRoot) {
 			t.Errorf("%v approves: %v", by, err)
 		}
-		if _, err := b.Grant(t.Context(), web, yes); err == nil || by.person() && !errors.Is(err, ErrRoot) {
+		if _, err := b.Grant(t.Context(), web, yes); err == nil || by.isPerson() && !errors.Is(err, ErrRoot) {
 			t.Errorf("%v gives: %v", by, err)
 		}
 	}
@@ -323,7 +323,7 @@ func TestRoot(t *testing.T) {
 	if err := b.Revoke(t.Context(), id, Answer{By: CommandLine()}); err != nil {
 		t.Error(err)
 	}
-	if err := b.Answer(t.Context(), ask(t, b, web).Question.ID, no); err != nil {
+	if err := b.Answer(t.Context(), openQuestion(t, b, web).Question.ID, no); err != nil {
 		t.Errorf("a no of anybody: %v", err)
 	}
 }

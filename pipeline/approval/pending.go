@@ -9,8 +9,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// asked is a question and its answer.
-type asked struct {
+// waitingQuestion is a question and its answer.
+type waitingQuestion struct {
 	q     Question
 	sem   chan struct{} // has room for one: locked while somebody answers
 	timer *time.Timer
@@ -25,11 +25,11 @@ type asked struct {
 	gone   bool          // the run that asked has ended; the broker's lock is its
 }
 
-func newAsked(q Question) *asked {
-	return &asked{q: q, sem: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
+func newWaitingQuestion(q Question) *waitingQuestion {
+	return &waitingQuestion{q: q, sem: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
 }
 
-func (w *asked) lock(ctx context.Context) error {
+func (w *waitingQuestion) lock(ctx context.Context) error {
 	select {
 	case w.sem <- struct{}{}:
 		return nil
@@ -38,9 +38,9 @@ func (w *asked) lock(ctx context.Context) error {
 	}
 }
 
-func (w *asked) unlock() { <-w.sem }
+func (w *waitingQuestion) unlock() { <-w.sem }
 
-func (w *asked) over() bool {
+func (w *waitingQuestion) isDecided() bool {
 	select {
 	case <-w.done:
 		return true
@@ -53,7 +53,7 @@ func (w *asked) over() bool {
 type Pending struct {
 	Question Question // as a person sees it: that of whoever asked first
 	own      Question
-	w        *asked
+	w        *waitingQuestion
 }
 
 // Open asks q. It returns once the question is in the audit log and can be answered. A question that
@@ -61,7 +61,7 @@ type Pending struct {
 // approval holds, or a minute ago or to the same run with no, has that answer at once, so that nobody
 // is asked until they give in.
 func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
-	q, err := q.checked()
+	q, err := q.normalize()
 	if err != nil {
 		return nil, fmt.Errorf("ask for approval: %w", err)
 	}
@@ -88,31 +88,31 @@ func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
 }
 
 // reserve returns the question that waits for the same answer, or a new one.
-func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
+func (b *Broker) reserve(q Question) (w *waitingQuestion, first bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tidy()
+	b.dropExpired()
 	k := q.key()
 	if b.closed {
 		return nil, false, errClosed
 	}
-	if g, ok := b.find(b.granted, q, q.CodeSHA256, ""); ok {
-		return g.again(), false, nil
+	if g, ok := b.findGrant(b.granted, q, q.CodeSHA256, ""); ok {
+		return g.answeredQuestion(), false, nil
 	}
-	if g, ok := b.find(b.denied, q, q.CodeSHA256); ok {
+	if g, ok := b.findGrant(b.denied, q, q.CodeSHA256); ok {
 		g.Answer.Until = time.Time{}
-		return g.again(), false, nil
+		return g.answeredQuestion(), false, nil
 	}
 	if w, ok := b.same[k]; ok {
 		return w, false, nil
 	}
-	if err := b.room(q); err != nil {
+	if err := b.checkRoom(q); err != nil {
 		return nil, false, err
 	}
 	q.Asked = b.c.Now()
 	q.ID = ulid.MustNew(ulid.Timestamp(q.Asked), rand.Reader).String()
 	q.Expires = q.Asked.Add(b.c.Timeout)
-	w = newAsked(q)
+	w = newWaitingQuestion(q)
 	b.same[k] = w
 	return w, true, nil
 }
@@ -124,8 +124,8 @@ const maxOfRun = 8
 // share is the part of the room, as 1/share, that one namespace's questions may take, and one client's.
 const share = 4
 
-// room returns an error if no further question may wait. The caller holds the lock.
-func (b *Broker) room(q Question) error {
+// checkRoom returns an error if no further question may wait. The caller holds the lock.
+func (b *Broker) checkRoom(q Question) error {
 	if len(b.same) >= b.c.Room {
 		return ErrFull
 	}
@@ -155,14 +155,14 @@ func count(yes bool) int {
 }
 
 // publish records a new question, and from then on it can be answered.
-func (b *Broker) publish(ctx context.Context, w *asked) {
+func (b *Broker) publish(ctx context.Context, w *waitingQuestion) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	defer close(w.recorded)
-	h := happening{requested, w.q.facts()}
+	h := auditEvent{requested, w.q.facts()}
 	w.err = b.record(ctx, w.q, h)
 	if b.admit(w); w.err == nil {
-		b.tell(w.q, h)
+		b.notifyListeners(w.q, h)
 		if b.c.Watch != nil {
 			b.c.Watch(w.q)
 		}
@@ -170,7 +170,7 @@ func (b *Broker) publish(ctx context.Context, w *asked) {
 }
 
 // admit lets a question wait for its answer, if it was recorded.
-func (b *Broker) admit(w *asked) {
+func (b *Broker) admit(w *waitingQuestion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.err == nil && b.closed {
@@ -188,7 +188,7 @@ func (b *Broker) admit(w *asked) {
 }
 
 // expire denies a question whose time is up.
-func (b *Broker) expire(w *asked) {
+func (b *Broker) expire(w *waitingQuestion) {
 	b.mu.Lock()
 	if b.closed { // Close denies it
 		b.mu.Unlock()
@@ -201,12 +201,12 @@ func (b *Broker) expire(w *asked) {
 }
 
 // deny denies what nobody has answered, in the broker's own name.
-func (b *Broker) deny(w *asked, a Answer) {
+func (b *Broker) deny(w *waitingQuestion, a Answer) {
 	if w.lock(context.Background()) != nil {
 		return
 	}
 	defer w.unlock()
-	if w.over() {
+	if w.isDecided() {
 		return
 	}
 	a.By = nobody()

@@ -55,8 +55,8 @@ type key struct{ kind, namespace, what, code string }
 
 func (q Question) key() key { return key{q.Kind, q.Namespace, q.What, q.CodeSHA256} }
 
-// checked returns q as it can be shown and recorded, without what Open sets.
-func (q Question) checked() (Question, error) {
+// normalize returns q as it can be shown and recorded, without what Open sets.
+func (q Question) normalize() (Question, error) {
 	switch {
 	case !slices.Contains([]string{Egress, Host, Package}, q.Kind):
 		return q, fmt.Errorf("%.40q is no kind of question", q.Kind)

@@ -91,14 +91,14 @@ func FuzzBroker(f *testing.F) {
 		}
 		var model []held
 		var asked []*Pending
-		runs := []Question{of("", ""), of("r1", "s1"), of("r2", "s1"), of("r3", "")}
+		runs := []Question{questionOf("", ""), questionOf("r1", "s1"), questionOf("r2", "s1"), questionOf("r3", "")}
 		for i, op := range ops[:min(len(ops), 200)] {
 			q := runs[i%len(runs)]
 			q.What, q.CodeSHA256 = fmt.Sprint(op%3), []string{"", "a", "b"}[op/3%3]
 			q.For = time.Duration(op%5+1) * time.Minute
 			switch op >> 6 {
 			case 0:
-				asked = append(asked, ask(t, b, q))
+				asked = append(asked, openQuestion(t, b, q))
 			case 1, 2:
 				if len(asked) == 0 {
 					continue
@@ -131,7 +131,7 @@ func FuzzBroker(f *testing.F) {
 							return now.Before(h.until) && h.q.What == who.What && (h.q.CodeSHA256 == "" || h.q.CodeSHA256 == who.CodeSHA256) &&
 								(h.scope == "" || h.scope == ScopeTime || h.scope == ScopeSession && h.q.Session == who.Session || h.scope == ScopeRun && h.q.Run == who.Run)
 						})
-						got := slices.ContainsFunc(b.Held(Egress, who), func(g Grant) bool { return g.Question.What == who.What })
+						got := slices.ContainsFunc(b.GrantsFor(Egress, who), func(g Grant) bool { return g.Question.What == who.What })
 						if got != want {
 							t.Fatalf("held %q for code %q of %q in %q: %v, want %v", who.What, who.CodeSHA256, who.Run, who.Session, got, want)
 						}

@@ -19,22 +19,22 @@ const (
 	revoked   = "revoked"
 )
 
-// row is the name of the row, and of the event, for what happens to q.
-func (q Question) row(what string) string {
+// rowKind is the name of the row, and of the event, for what happens to q.
+func (q Question) rowKind(what string) string {
 	if q.Kind == Egress {
 		return "egress." + what
 	}
 	return "approval." + what
 }
 
-// happening is one row about a question.
-type happening struct {
+// auditEvent is one row about a question.
+type auditEvent struct {
 	what  string
 	facts map[string]any
 }
 
 // record puts what happens to a question into the log, under the question's id: all of it or nothing.
-func (b *Broker) record(ctx context.Context, q Question, happens ...happening) error {
+func (b *Broker) record(ctx context.Context, q Question, happens ...auditEvent) error {
 	if b.c.Audit == nil {
 		return errors.New("there is no audit log, and nobody approves without a record")
 	}
@@ -45,14 +45,14 @@ func (b *Broker) record(ctx context.Context, q Question, happens ...happening) e
 		if q.CodeSHA256 != "" {
 			data["code_sha256"] = q.CodeSHA256
 		}
-		entries[i] = audit.Entry{Kind: q.row(h.what), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.what == denied || h.what == revoked}
+		entries[i] = audit.Entry{Kind: q.rowKind(h.what), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.what == denied || h.what == revoked}
 	}
 	_, err := b.c.Audit.Append(ctx, entries...)
 	return err
 }
 
 // recordLate records what holds already, now or as soon as the log can be written.
-func (b *Broker) recordLate(ctx context.Context, q Question, h happening) error {
+func (b *Broker) recordLate(ctx context.Context, q Question, h auditEvent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
 	if err := b.record(ctx, q, h); err != nil {
@@ -61,12 +61,12 @@ func (b *Broker) recordLate(ctx context.Context, q Question, h happening) error 
 	return nil
 }
 
-// tell tells the listeners of what is in the log and in force. There are no events of other kinds
+// notifyListeners tells the listeners of what is in the log and in force. There are no events of other kinds
 // than egress.
-func (b *Broker) tell(q Question, h happening) {
+func (b *Broker) notifyListeners(q Question, h auditEvent) {
 	if q.Kind == Egress {
 		h.facts["what"] = q.What
-		b.c.Bus.Publish(event.Event{Name: q.row(h.what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: h.facts})
+		b.c.Bus.Publish(event.Event{Name: q.rowKind(h.what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: h.facts})
 	}
 }
 

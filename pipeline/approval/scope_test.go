@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// of is web as a run of a session asks for it.
-func of(run, session string) Question {
+// questionOf is web as a run of a session asks for it.
+func questionOf(run, session string) Question {
 	q := web
 	q.Run, q.Session = run, session
 	return q
@@ -36,7 +36,7 @@ func TestScopes(t *testing.T) {
 	} {
 		t.Run(scope, func(t *testing.T) {
 			b, _ := newBroker(t, Config{})
-			p := ask(t, b, of("r1", "s1"))
+			p := openQuestion(t, b, questionOf("r1", "s1"))
 			if err := b.Answer(t.Context(), p.Question.ID, scoped(scope)); err != nil {
 				t.Fatal(err)
 			}
@@ -44,24 +44,24 @@ func TestScopes(t *testing.T) {
 				q    Question
 				want bool
 			}{
-				"same run":        {of("r1", "s1"), covered["same run"]},
-				"same session":    {of("r2", "s1"), covered["same session"]},
-				"other session":   {of("r3", "s2"), covered["other session"]},
-				"nobody's":        {of("", ""), covered["nobody's"]},
+				"same run":        {questionOf("r1", "s1"), covered["same run"]},
+				"same session":    {questionOf("r2", "s1"), covered["same session"]},
+				"other session":   {questionOf("r3", "s2"), covered["other session"]},
+				"nobody's":        {questionOf("", ""), covered["nobody's"]},
 				"other namespace": {Question{Kind: Egress, What: web.What, Namespace: "other", Run: "r1", Session: "s1"}, false},
 				"other name":      {Question{Kind: Egress, What: "example.org:443", Namespace: "team", Run: "r1", Session: "s1"}, false},
 				"other kind":      {Question{Kind: Host, What: web.What, Namespace: "team", Run: "r1", Session: "s1"}, false},
 			} {
-				held := b.Held(tt.q.Kind, tt.q)
+				held := b.GrantsFor(tt.q.Kind, tt.q)
 				if tt.q.What != web.What { // a policy is made of all that holds: What is for the policy to match
 					held = slices.DeleteFunc(held, func(g Grant) bool { return g.Question.What != tt.q.What })
 				}
 				if (len(held) == 1) != tt.want {
 					t.Errorf("%s: held %v, want %v", name, held, tt.want)
 				}
-				p := ask(t, b, tt.q)
-				if p.w.over() != tt.want {
-					t.Errorf("%s: asked, it is answered: %v, want %v", name, p.w.over(), tt.want)
+				p := openQuestion(t, b, tt.q)
+				if p.w.isDecided() != tt.want {
+					t.Errorf("%s: asked, it is answered: %v, want %v", name, p.w.isDecided(), tt.want)
 				}
 			}
 			if g := b.Grants(); len(g) != 1 || g[0].Answer.Scope == "" || g[0].Answer.Until.IsZero() {
@@ -73,7 +73,7 @@ func TestScopes(t *testing.T) {
 			if err := b.Revoke(t.Context(), p.Question.ID, no); err != nil {
 				t.Fatal(err)
 			}
-			if h := b.Held(Egress, of("r1", "s1")); len(h) != 0 {
+			if h := b.GrantsFor(Egress, questionOf("r1", "s1")); len(h) != 0 {
 				t.Errorf("it holds after it was taken back: %+v", h)
 			}
 		})
@@ -88,15 +88,15 @@ func TestNoWiderThanAsked(t *testing.T) {
 		scope string
 		want  error
 	}{
-		{"a run that there is not", of("", "s"), ScopeRun, ErrScope},
-		{"a session that there is not", of("r", ""), ScopeSession, ErrScope},
-		{"no scope that we know", of("r", "s"), "always", ErrScope},
-		{"in capitals", of("r", "s"), "RUN", ErrScope},
-		{"a run", of("r", ""), ScopeRun, nil},
-		{"a session", of("", "s"), ScopeSession, nil},
+		{"a run that there is not", questionOf("", "s"), ScopeRun, ErrScope},
+		{"a session that there is not", questionOf("r", ""), ScopeSession, ErrScope},
+		{"no scope that we know", questionOf("r", "s"), "always", ErrScope},
+		{"in capitals", questionOf("r", "s"), "RUN", ErrScope},
+		{"a run", questionOf("r", ""), ScopeRun, nil},
+		{"a session", questionOf("", "s"), ScopeSession, nil},
 	} {
 		b, log := newBroker(t, Config{})
-		p := ask(t, b, tt.q)
+		p := openQuestion(t, b, tt.q)
 		err := b.Answer(t.Context(), p.Question.ID, scoped(tt.scope))
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
@@ -113,7 +113,7 @@ func TestNoWiderThanAsked(t *testing.T) {
 	b, _ := newBroker(t, Config{})
 	no := no
 	no.Scope, no.Until = ScopeRun, time.Now().Add(time.Hour)
-	p := ask(t, b, of("", ""))
+	p := openQuestion(t, b, questionOf("", ""))
 	if err := b.Answer(t.Context(), p.Question.ID, no); err != nil {
 		t.Errorf("a no needs no scope: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestTwoRuns(t *testing.T) {
 			var mu sync.Mutex
 			presented, answers := map[string]int{}, map[string]Answer{}
 			for _, run := range []string{"r1", "r1", "r1", "r2", "r2"} {
-				q := of(run, "session of "+run)
+				q := questionOf(run, "session of "+run)
 				go func() {
 					a, err := b.Ask(t.Context(), q, func(ctx context.Context, p *Pending) {
 						mu.Lock()
@@ -162,7 +162,7 @@ func TestTwoRuns(t *testing.T) {
 			if !asksAgain {
 				return
 			}
-			if held := b.Held(Egress, of("r2", "session of r2")); len(held) > 0 {
+			if held := b.GrantsFor(Egress, questionOf("r2", "session of r2")); len(held) > 0 {
 				t.Errorf("%s: the second run has %+v", scope, held)
 			}
 			next := b.Pending()
@@ -183,7 +183,7 @@ func TestTwoRuns(t *testing.T) {
 // Wait never tells a yes to somebody else's question.
 func TestWaitForAnothersAnswer(t *testing.T) {
 	b, _ := newBroker(t, Config{})
-	p1, p2 := ask(t, b, of("r1", "s")), ask(t, b, of("r2", "s"))
+	p1, p2 := openQuestion(t, b, questionOf("r1", "s")), openQuestion(t, b, questionOf("r2", "s"))
 	if p1.Question.ID != p2.Question.ID || p2.Question.Run != "r1" {
 		t.Fatalf("two questions: %+v", p2.Question)
 	}
@@ -205,7 +205,7 @@ func TestQuestionIsPresentedOnce(t *testing.T) {
 		var mu sync.Mutex
 		var seen []string
 		ask := func(ctx context.Context, name string, stays bool) {
-			go b.Ask(ctx, of("r", "s"), func(ctx context.Context, _ *Pending) {
+			go b.Ask(ctx, questionOf("r", "s"), func(ctx context.Context, _ *Pending) {
 				mu.Lock()
 				seen = append(seen, name)
 				mu.Unlock()
@@ -231,9 +231,9 @@ func TestQuestionIsPresentedOnce(t *testing.T) {
 func TestForget(t *testing.T) {
 	b, log := newBroker(t, Config{})
 	for i, scope := range []string{ScopeRun, ScopeSession, ScopeTime} {
-		q := of("r", "s")
+		q := questionOf("r", "s")
 		q.What = fmt.Sprint(i)
-		if err := b.Answer(t.Context(), ask(t, b, q).Question.ID, scoped(scope)); err != nil {
+		if err := b.Answer(t.Context(), openQuestion(t, b, q).Question.ID, scoped(scope)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -258,15 +258,15 @@ func TestForget(t *testing.T) {
 		}
 	}
 	// A question of a run that has ended is withdrawn, and the run's no with it.
-	q := of("r2", "s2")
-	denied := ask(t, b, q)
+	q := questionOf("r2", "s2")
+	denied := openQuestion(t, b, q)
 	if err := b.Answer(t.Context(), denied.Question.ID, no); err != nil {
 		t.Fatal(err)
 	}
 	q.What = "open"
-	p, other := ask(t, b, q), q
+	p, other := openQuestion(t, b, q), q
 	other.Run = "r3"
-	p3 := ask(t, b, other)
+	p3 := openQuestion(t, b, other)
 	b.Forget("r2")
 	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "has ended") {
 		t.Errorf("got %+v", a)
@@ -274,7 +274,7 @@ func TestForget(t *testing.T) {
 	if a, err := p3.Wait(t.Context()); !errors.Is(err, ErrOther) {
 		t.Errorf("another run is told %+v, %v", a, err)
 	}
-	if p := ask(t, b, other); p.w.over() || p.Question.Run != "r3" {
+	if p := openQuestion(t, b, other); p.w.isDecided() || p.Question.Run != "r3" {
 		t.Errorf("it can't ask again: %+v", p.Question)
 	}
 	if err := b.Answer(t.Context(), p.Question.ID, scoped(ScopeRun)); !errors.Is(err, ErrUnknown) {
@@ -302,10 +302,10 @@ func TestForgetMeanwhile(t *testing.T) {
 			b.Forget("r")
 			return nil
 		}
-		if a := wait(t, ask(t, b, of("r", ""))); a.Allowed || !strings.Contains(a.Reason, "has ended") {
+		if a := wait(t, openQuestion(t, b, questionOf("r", ""))); a.Allowed || !strings.Contains(a.Reason, "has ended") {
 			t.Errorf("got %+v", a)
 		}
-		p := ask(t, b, of("r2", ""))
+		p := openQuestion(t, b, questionOf("r2", ""))
 		log.hook = func(audit.Entry) error {
 			log.hook = nil
 			b.Forget("r2")
@@ -324,30 +324,30 @@ func TestForgetMeanwhile(t *testing.T) {
 func TestNoToARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBroker(t, Config{})
-		if err := b.Answer(t.Context(), ask(t, b, of("r1", "")).Question.ID, no); err != nil {
+		if err := b.Answer(t.Context(), openQuestion(t, b, questionOf("r1", "")).Question.ID, no); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(quiet)
-		if a := wait(t, ask(t, b, of("r1", ""))); a.Allowed || a.Reason != no.Reason || len(b.Pending()) != 0 {
+		if a := wait(t, openQuestion(t, b, questionOf("r1", ""))); a.Allowed || a.Reason != no.Reason || len(b.Pending()) != 0 {
 			t.Errorf("the same run: %+v", a)
 		}
-		p, began := ask(t, b, of("r2", "")), time.Now()
-		if p.w.over() {
+		p, began := openQuestion(t, b, questionOf("r2", "")), time.Now()
+		if p.w.isDecided() {
 			t.Error("another run can't ask")
 		}
 		wait(t, p)
-		wait(t, ask(t, b, of("r2", "")))
+		wait(t, openQuestion(t, b, questionOf("r2", "")))
 		if took := time.Since(began); took != DefaultTimeout {
 			t.Errorf("silence was waited for %v", took)
 		}
-		if p := ask(t, b, of("r3", "")); p.w.over() {
+		if p := openQuestion(t, b, questionOf("r3", "")); p.w.isDecided() {
 			t.Error("silence to one run was taken for an answer to another")
 		}
 		// A yes afterwards counts for it, too.
 		if err := b.Answer(t.Context(), b.Pending()[0].ID, yes); err != nil {
 			t.Fatal(err)
 		}
-		if a := wait(t, ask(t, b, of("r1", ""))); !a.Allowed {
+		if a := wait(t, openQuestion(t, b, questionOf("r1", ""))); !a.Allowed {
 			t.Errorf("got %+v", a)
 		}
 	})
@@ -357,18 +357,18 @@ func TestNoToARun(t *testing.T) {
 func TestRoomOfARun(t *testing.T) {
 	b, _ := newBroker(t, Config{})
 	for i := range 2 * maxOfRun {
-		q := of("r", "")
+		q := questionOf("r", "")
 		q.What = fmt.Sprint(i)
 		if _, err := b.Open(t.Context(), q); (err != nil) != (i >= maxOfRun) || err != nil && !errors.Is(err, ErrFull) {
 			t.Fatalf("question %d: %v", i, err)
 		}
 	}
-	q := of("r2", "")
+	q := questionOf("r2", "")
 	q.What = "2"
-	ask(t, b, q)
+	openQuestion(t, b, q)
 	q.What = "other"
-	ask(t, b, q)
-	ask(t, b, web)
+	openQuestion(t, b, q)
+	openQuestion(t, b, web)
 }
 
 // Many runs of two sessions ask, answer and end at once: nobody gets what was said to another.
@@ -378,7 +378,7 @@ func TestScopeRace(t *testing.T) {
 	for i := range 32 {
 		all.Go(func() {
 			run := fmt.Sprint("r", i)
-			q := of(run, fmt.Sprint("s", i%2))
+			q := questionOf(run, fmt.Sprint("s", i%2))
 			defer b.Forget(run)
 			a, err := b.Ask(t.Context(), q, func(ctx context.Context, p *Pending) {
 				err := b.Answer(ctx, p.Question.ID, Answer{Allowed: true, By: CommandLine(), Scope: ScopeRun, User: p.Question.Run})

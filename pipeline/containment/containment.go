@@ -40,9 +40,9 @@ func (c Containment) Describe(r *pipeline.Run, program validate.Checked, limits 
 	}{limits.CPU, limits.Disk, limits.Output, limits.Processes, limits.RAM, limits.Wall.Seconds()}
 }
 
-// Of returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
+// Choose returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
 // profile, and more.
-func Of(p *pipeline.Pipeline, backend, profile string, more []string) (c Containment, err error) {
+func Choose(p *pipeline.Pipeline, backend, profile string, more []string) (c Containment, err error) {
 	if c.Backend, err = findBackend(p, backend); err != nil {
 		return c, err
 	}
@@ -90,18 +90,18 @@ var AllLayers = slices.Concat(backends.ContainmentLayers, []string{backends.Laye
 
 // Probe returns what a backend offers to sandboxes of the default profile; "" is the default backend.
 func Probe(ctx context.Context, p *pipeline.Pipeline, backend string) (backends.Probe, error) {
-	c, err := Of(p, backend, "", nil)
+	c, err := Choose(p, backend, "", nil)
 	if err != nil {
 		return backends.Probe{}, err
 	}
 	probe, err := c.Backend.Probe(ctx, backends.Spec{Profile: c.Base, Require: c.Requires})
-	probe.Runtimes = append(probe.Runtimes, Offered(p.Config.Runtimes, c.Backend.Name())...)
+	probe.Runtimes = append(probe.Runtimes, ProbeRuntimes(p.Config.Runtimes, c.Backend.Name())...)
 	return probe, err
 }
 
-// Holds returns an error for layers that were required and are not among those that held. Backends promise that there
+// CheckLayers returns an error for layers that were required and are not among those that held. Backends promise that there
 // are none; this checks once more.
-func (c Containment) Holds(layers []string) error {
+func (c Containment) CheckLayers(layers []string) error {
 	gone := slices.DeleteFunc(slices.Clone(c.Requires), func(l string) bool { return slices.Contains(layers, l) })
 	if len(gone) == 0 {
 		return nil

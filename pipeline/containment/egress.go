@@ -72,7 +72,7 @@ func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 		missing = append(missing, name)
 		d := egress.Decision{Name: r.Clean(name), Ask: r.Clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
 		r.Outcome.Egress = append(r.Outcome.Egress, egress.Record{Decision: d})
-		r.Note(event.EgressDenied, pipeline.Facts{"name": d.Name, "reason": d.Reason})
+		r.AddRow(event.EgressDenied, pipeline.Facts{"name": d.Name, "reason": d.Reason})
 	}
 	if len(missing) == 0 {
 		return w, nil
@@ -111,19 +111,19 @@ func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases f
 		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.Pipeline.Budget,
 		Namespace: r.Outcome.Namespace, Session: session, Leases: leases,
 		TrustCA: session != "" && (w.Open || r.Pipeline.Config.Vault.MayBind()) || len(leases().Bound()) > 0,
-		Record:  Recorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, func(s string) string { return leases().Redact(s) }),
+		Record:  DecisionRecorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, func(s string) string { return leases().Redact(s) }),
 	})
 }
 
-// Recorder writes decisions to the log as they are made.
-func Recorder(p *pipeline.Pipeline, id, namespace string, clean func(string) string) outbound.Record {
+// DecisionRecorder writes decisions to the log as they are made.
+func DecisionRecorder(p *pipeline.Pipeline, id, namespace string, clean func(string) string) outbound.Record {
 	return func(ctx context.Context, d egress.Decision) error {
 		data := pipeline.Facts{"name": safetext.Clip(clean(d.Name), pipeline.MaxText), "reason": safetext.Clip(clean(d.Reason), pipeline.MaxReason)}
-		data.Add("port", d.Port, d.Port)
+		data.AddIf("port", d.Port, d.Port)
 		if d.Failed {
 			data["failed"] = true
 		}
-		return p.Record(ctx, EgressKind(d.Allowed), id, namespace, data)
+		return p.RecordRow(ctx, EgressKind(d.Allowed), id, namespace, data)
 	}
 }
 
@@ -135,16 +135,16 @@ func EgressKind(allowed bool) string {
 	return event.EgressDenied
 }
 
-// Decided adds decisions to the result, free of secrets.
-func Decided(r *pipeline.Run, all []egress.Record) {
+// AddDecisions adds decisions to the result, free of secrets.
+func AddDecisions(r *pipeline.Run, all []egress.Record) {
 	for _, d := range all {
 		d.Name, d.Reason, d.Ask = r.Clean(d.Name), r.Clean(d.Reason), r.Clean(d.Ask)
 		r.Outcome.Egress = append(r.Outcome.Egress, d)
 	}
 }
 
-// AskFor refuses what no person can allow: a domain, as in Request.Allow, that the operator denies.
-func AskFor(p *pipeline.Pipeline, domain string) error {
+// CheckAskable refuses what no person can allow: a domain, as in Request.Allow, that the operator denies.
+func CheckAskable(p *pipeline.Pipeline, domain string) error {
 	if _, err := egress.NewPolicy([]string{domain}, nil); err != nil {
 		reason, do := remedy.Split(err)
 		return pipeline.Refuse(pipeline.StageEgress, reason, do...)

@@ -26,7 +26,7 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 	own := backends.LocateHidden(p.Config.Protected)
 	var there backends.Hidden
 	if saves != nil {
-		if ours := meets(p, own, saves.Path, true); ours != "" {
+		if ours := findOverlap(p, own, saves.Path, true); ours != "" {
 			return pipeline.Refuse(pipeline.StageValidate,
 				fmt.Sprintf("the directory for artifacts, %s, holds, or lies in, %s, which is sandboxmcp's own", saves.Path, ours),
 				"name another directory with ", remedy.Artifacts)
@@ -34,23 +34,23 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 		there = backends.LocateHidden([]string{saves.LastExisting()})
 	}
 	for _, m := range mounts {
-		host := Real(m.Host)
+		host := ResolveLinks(m.Host)
 		if m.Write && saves != nil && there.FirstWithin(host) != "" {
 			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which lies in %s", m.Host),
 				"name a directory outside of it with ", remedy.Artifacts, ", or show it read-only")
 		}
-		if ours := meets(p, own, host, m.Write); ours != "" {
+		if ours := findOverlap(p, own, host, m.Write); ours != "" {
 			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours), "show another directory")
 		}
 	}
 	return nil
 }
 
-// meets returns which of our own places, where own has those that are there, a path without links is or lies in, or if
+// findOverlap returns which of our own places, where own has those that are there, a path without links is or lies in, or if
 // above is set holds.
-func meets(p *pipeline.Pipeline, own backends.Hidden, host string, above bool) string {
+func findOverlap(p *pipeline.Pipeline, own backends.Hidden, host string, above bool) string {
 	for _, ours := range p.Config.Protected { // what is not there yet has no place
-		if ours = Real(ours); paths.Within(host, ours) || above && paths.Within(ours, host) {
+		if ours = ResolveLinks(ours); paths.Within(host, ours) || above && paths.Within(ours, host) {
 			return ours
 		}
 	}
@@ -60,16 +60,16 @@ func meets(p *pipeline.Pipeline, own backends.Hidden, host string, above bool) s
 	return own.FirstWithin(host)
 }
 
-// Shows reports whether a program is shown a directory above our own files.
-func Shows(p *pipeline.Pipeline, mounts []backends.Mount) bool {
+// ExposesOwnFiles reports whether a program is shown a directory above our own files.
+func ExposesOwnFiles(p *pipeline.Pipeline, mounts []backends.Mount) bool {
 	own := sync.OnceValue(func() backends.Hidden { return backends.LocateHidden(p.Config.Protected) })
 	return slices.ContainsFunc(mounts, func(m backends.Mount) bool {
-		return m.Host != "" && meets(p, own(), Real(m.Host), true) != ""
+		return m.Host != "" && findOverlap(p, own(), ResolveLinks(m.Host), true) != ""
 	})
 }
 
-// Real follows the links of a path as far as it exists.
-func Real(name string) string {
+// ResolveLinks follows the links of a path as far as it exists.
+func ResolveLinks(name string) string {
 	if abs, err := filepath.Abs(name); err == nil {
 		name = abs
 	}

@@ -42,9 +42,9 @@ func OtherLanguages(p *pipeline.Pipeline) (names []string) {
 	return names
 }
 
-// Here returns an error if a program that commands need is not there.
-func Here(t pipeline.Runtime, backend string, commands ...[]string) error {
-	program := Missing(backend, commands...)
+// CheckPrograms returns an error if a program that commands need is not there.
+func CheckPrograms(t pipeline.Runtime, backend string, commands ...[]string) error {
+	program := MissingProgram(backend, commands...)
 	if program == "" {
 		return nil
 	}
@@ -66,7 +66,7 @@ func SessionLanguage(p *pipeline.Pipeline, name, backend string) (language, show
 		return "", "", pipeline.Refuse(pipeline.StageValidate, "code of "+t.Name+" runs without a session: its language has no kernel",
 			"run it without one, or name a kernel as ", remedy.Setting.With("runtimes."+t.Name+".kernel"))
 	case is:
-		return t.Name, backends.AnyProgram, Here(t, backend, t.Kernel)
+		return t.Name, backends.AnyProgram, CheckPrograms(t, backend, t.Kernel)
 	}
 	if language, err = validate.Language(name); err != nil {
 		others := ""
@@ -93,8 +93,8 @@ func Kernels(runtimes []pipeline.Runtime) map[string]kernel.CustomLanguage {
 	return all
 }
 
-// Line is the begin of a command line, which the code's file follows, and its arguments.
-func Line(t pipeline.Runtime, check bool) []string {
+// CommandLine is the begin of a command line, which the code's file follows, and its arguments.
+func CommandLine(t pipeline.Runtime, check bool) []string {
 	switch {
 	case check:
 		return shellLine(t.Check, true)
@@ -132,8 +132,8 @@ func words(command []string, file bool) string {
 // programs are where sandboxes of the backend process see programs of the host.
 var programs = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// Missing returns a program that is needed and not there. Only of the backend process that is known before.
-func Missing(backend string, commands ...[]string) string {
+// MissingProgram returns a program that is needed and not there. Only of the backend process that is known before.
+func MissingProgram(backend string, commands ...[]string) string {
 	if backend != "process" {
 		return ""
 	}
@@ -159,8 +159,8 @@ func whereIs(name string) string {
 	return ""
 }
 
-// Offered tells of the operator's runtimes as a probe of a backend does.
-func Offered(runtimes []pipeline.Runtime, backend string) (all []backends.Runtime) {
+// ProbeRuntimes tells of the operator's runtimes as a probe of a backend does.
+func ProbeRuntimes(runtimes []pipeline.Runtime, backend string) (all []backends.Runtime) {
 	for _, t := range runtimes {
 		first := t.Command[0]
 		if t.Compile != nil {
@@ -173,7 +173,7 @@ func Offered(runtimes []pipeline.Runtime, backend string) (all []backends.Runtim
 		about := backends.Runtime{Name: t.Name, Path: first, Why: remedy.Text{"runs files " + strings.Join(t.Extensions, " ") + ", " + sessions + " sessions"}}
 		if backend != "process" {
 			about.Why = append(about.Why, "; where the image has "+first)
-		} else if program := Missing(backend, t.Command, t.Compile, t.Kernel); program != "" {
+		} else if program := MissingProgram(backend, t.Command, t.Compile, t.Kernel); program != "" {
 			about.Path, about.Why = "", remedy.Text{"the configuration names " + program + ", which is not there: install it"}
 		} else {
 			about.Path = whereIs(first)

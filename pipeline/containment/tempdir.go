@@ -25,7 +25,7 @@ func TempDir(temp string) (string, error) {
 		if err := makeTemp(temp); err != nil {
 			return "", err
 		}
-		sweep(temp, time.Now().Add(-tempDirAge))
+		removeOldTemp(temp, time.Now().Add(-tempDirAge))
 	}
 	dir, err := os.MkdirTemp(temp, prefix)
 	if err != nil {
@@ -53,9 +53,9 @@ func makeTemp(temp string) error {
 	return err
 }
 
-// sweep removes the directories of tempDir that are older than a time. One that can't be removed is left
+// removeOldTemp removes the directories of tempDir that are older than a time. One that can't be removed is left
 // to the next sweep.
-func sweep(temp string, before time.Time) {
+func removeOldTemp(temp string, before time.Time) {
 	entries, _ := os.ReadDir(temp)
 	for _, e := range entries {
 		info, err := e.Info()

@@ -86,7 +86,7 @@ type API struct {
 	ends    *door.Slots // of sessions: they end what may have taken all other places
 	reads   *door.Slots // of much of the log: each can keep a core busy for seconds
 	sums    figures
-	looked  looked
+	looked  doctorCache
 	cells   cells
 }
 
@@ -109,7 +109,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, peer := r.Context().Value(peerKey{}).(int); peer && r.Header.Get(pageHeader) != "" {
 		r = r.WithContext(context.WithValue(r.Context(), pageKey{}, true))
 	}
-	by := askerOf(r.Context())
+	by := requesterOf(r.Context())
 	if !by.person {
 		deny(w, failure(http.StatusForbidden, "this is for people, and these credentials are an agent's: its operations are at /v1/tools and /mcp"))
 		return
@@ -118,7 +118,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		deny(w, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path))
 		return
 	}
-	a.handler.ServeHTTP(w, r.WithContext(pipeline.ByCaller(r.Context(), by.caller)))
+	a.handler.ServeHTTP(w, r.WithContext(pipeline.WithCaller(r.Context(), by.caller)))
 }
 
 // Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end
@@ -127,11 +127,11 @@ func (a *API) Stop() {
 	for _, s := range a.endless() {
 		s.Stop()
 	}
-	a.sums.end()
+	a.sums.forgetLog()
 }
 
-// End stops them, and returns when they have ended.
-func (a *API) End() {
+// Close stops them, and returns when they have ended.
+func (a *API) Close() {
 	a.Stop()
 	for _, s := range a.endless() {
 		s.Wait()
@@ -144,12 +144,12 @@ func (a *API) endless() []*door.Slots { return []*door.Slots{a.streams, a.longs,
 // SetAddress sets what the server tells of where it answers over HTTP.
 func (a *API) SetAddress(address string) { a.address.Store(&address) }
 
-func (a *API) self(ctx context.Context, _ *Nothing) (Server, error) {
+func (a *API) self(ctx context.Context, _ *NoArguments) (Server, error) {
 	s := a.c.Server
 	if address := a.address.Load(); address != nil {
 		s.Address = *address
 	}
-	if !askerOf(ctx).peer {
+	if !requesterOf(ctx).peer {
 		s.Database = "" // where it is on that machine is nothing to others
 	}
 	return s, nil
@@ -164,7 +164,7 @@ func (a *API) routes() http.Handler {
 	all.HandleFunc(runCell.Pattern, a.long(runCell.Limit())(a.cell))
 	all.HandleFunc("POST /v1/runs", a.long(maxValueBody)(a.run))
 	on(r, CreateSession, a.create, nil)
-	on(r, EndSession, a.end, a.longIn(a.ends, EndSession.Limit()))
+	on(r, EndSession, a.endSession, a.longAmong(a.ends, EndSession.Limit()))
 	on(r, InspectSession, a.state, nil)
 	on(r, PutValue, a.bridge, nil)
 	on(r, CopyFile, a.copy, nil)
@@ -179,7 +179,7 @@ func (a *API) routes() http.Handler {
 	on(r, getServer, a.self, nil)
 	on(r, listApprovals, a.pending, nil)
 	on(r, listGrants, a.grants, nil)
-	on(r, OpenApproval, a.ask, nil)
+	on(r, OpenApproval, a.requestGrant, nil)
 	on(r, AnswerApproval, a.answer, nil)
 	on(r, GiveGrant, a.grant, nil)
 	on(r, ListSessions, func(ctx context.Context, q *InNamespace) ([]session.Info, error) {
@@ -194,9 +194,9 @@ func (a *API) routes() http.Handler {
 	on(r, ListJobs, a.jobs, nil)
 	on(r, ListRunning, a.underway, nil)
 	on(r, InterruptRun, a.interruptRun, nil)
-	on(r, SearchLog, a.search, a.bounded)
-	on(r, GetStory, a.story, a.bounded)
-	on(r, GetEvidence, a.evidence, a.bounded)
+	on(r, SearchLog, a.search, a.boundBody)
+	on(r, GetStory, a.story, a.boundBody)
+	on(r, GetEvidence, a.evidence, a.boundBody)
 	on(r, ListStored, a.stored, nil)
 	on(r, ReadStored, a.storedPart, nil)
 	on(r, GetPolicy, a.policy, nil)
@@ -241,15 +241,15 @@ const streamed = -1
 // long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the
 // server.
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
-	return a.longIn(a.longs, limit)
+	return a.longAmong(a.longs, limit)
 }
 
-// longIn is long for what counts among these, and not among what has something run.
-func (a *API) longIn(among *door.Slots, limit int64) func(http.HandlerFunc) http.HandlerFunc {
+// longAmong is long for what counts among these, and not among what has something run.
+func (a *API) longAmong(among *door.Slots, limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			by := askerOf(r.Context())
-			ctx, leave, err := among.Take(r.Context(), by.client())
+			by := requesterOf(r.Context())
+			ctx, leave, err := among.Acquire(r.Context(), by.client())
 			if err != nil {
 				deny(w, err)
 				return
@@ -258,7 +258,7 @@ func (a *API) longIn(among *door.Slots, limit int64) func(http.HandlerFunc) http
 			if limit != streamed {
 				err = gather(w, r, limit)
 			} else if by.peer { // the times of others are those of the listener
-				err = door.Unhurried(w)
+				err = door.ClearDeadlines(w)
 			}
 			if err != nil {
 				deny(w, err)
@@ -269,15 +269,15 @@ func (a *API) longIn(among *door.Slots, limit int64) func(http.HandlerFunc) http
 	}
 }
 
-// bounded has requests wait for room. Those at the server's own socket need none: its user can have it do anything.
-func (a *API) bounded(f http.HandlerFunc) http.HandlerFunc {
+// boundBody has requests wait for room. Those at the server's own socket need none: its user can have it do anything.
+func (a *API) boundBody(f http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		by := askerOf(r.Context())
+		by := requesterOf(r.Context())
 		if by.peer {
 			f(w, r)
 			return
 		}
-		_, leave, err := a.reads.Await(r.Context(), by.user)
+		_, leave, err := a.reads.WaitAcquire(r.Context(), by.user)
 		if err != nil {
 			deny(w, failure(http.StatusServiceUnavailable, "the server is too busy to answer"))
 			return
@@ -295,36 +295,36 @@ func gather(w http.ResponseWriter, r *http.Request, limit int64) error {
 		return err
 	}
 	r.Body = door.Gathered(body)
-	return door.Unhurried(w)
+	return door.ClearDeadlines(w)
 }
 
-func (a *API) queue(ctx context.Context, _ *Nothing) (pipeline.Load, error) {
-	if by := askerOf(ctx); !by.seesAll() {
-		return a.c.Pipeline.Load().Of(by.sees), nil
+func (a *API) queue(ctx context.Context, _ *NoArguments) (pipeline.Load, error) {
+	if by := requesterOf(ctx); !by.seesAll() {
+		return a.c.Pipeline.Load().ForNamespaces(by.sees), nil
 	}
 	return a.c.Pipeline.Load(), nil
 }
 
-func (a *API) stats(ctx context.Context, _ *Nothing) (status.Stats, error) {
-	if by := askerOf(ctx); !by.seesAll() {
+func (a *API) stats(ctx context.Context, _ *NoArguments) (status.Stats, error) {
+	if by := requesterOf(ctx); !by.seesAll() {
 		return status.NowOf(a.c.Pipeline, by.sees), nil
 	}
 	return status.Now(a.c.Pipeline), nil
 }
 
 func (a *API) jobs(ctx context.Context, q *InNamespace) ([]run.Job, error) {
-	sees := askerOf(ctx).sees
+	sees := requesterOf(ctx).sees
 	return slices.DeleteFunc(run.Jobs(a.c.Pipeline, q.Namespace), func(j run.Job) bool { return !sees(j.Namespace) }), nil
 }
 
-func (a *API) pending(ctx context.Context, _ *Nothing) (questions, error) {
-	sees := askerOf(ctx).sees
+func (a *API) pending(ctx context.Context, _ *NoArguments) (questions, error) {
+	sees := requesterOf(ctx).sees
 	return questions{slices.DeleteFunc(a.c.Approvals.Pending(), func(q approval.Question) bool { return !sees(q.Namespace) })}, nil
 }
 
-func (a *API) grants(ctx context.Context, _ *Nothing) (grants, error) {
+func (a *API) grants(ctx context.Context, _ *NoArguments) (grants, error) {
 	all := grants{[]Grant{}}
-	sees := askerOf(ctx).sees
+	sees := requesterOf(ctx).sees
 	for _, g := range a.c.Approvals.Grants() {
 		if sees(g.Question.Namespace) {
 			all.Grants = append(all.Grants, grantOf(g))
@@ -338,26 +338,26 @@ func (a *API) answer(ctx context.Context, v *Verdict) (Outcome, error) {
 	if !v.Allow && (v.Scope != "" || v.Seconds != 0) {
 		return Outcome{}, failure(http.StatusBadRequest, "a no has no scope and no end")
 	}
-	by, id := askerOf(ctx), strings.ToUpper(v.ID)
+	by, id := requesterOf(ctx), strings.ToUpper(v.ID)
 	verdict := approval.Answer{Allowed: v.Allow, By: by.channel(), User: by.user, Reason: v.Reason, Scope: v.Scope}
 	if v.Seconds > 0 {
 		verdict.Until = time.Now().Add(duration(v.Seconds))
 	}
-	out, err := a.settle(ctx, id, verdict)
+	out, err := a.answerQuestion(ctx, id, verdict)
 	if status, _ := statusOf(err); status >= http.StatusInternalServerError {
 		a.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
 	}
 	return out, err
 }
 
-func (a *API) settle(ctx context.Context, id string, verdict approval.Answer) (Outcome, error) {
-	b, out, sees := a.c.Approvals, Outcome{Allowed: verdict.Allowed}, askerOf(ctx).sees
+func (a *API) answerQuestion(ctx context.Context, id string, verdict approval.Answer) (Outcome, error) {
+	b, out, sees := a.c.Approvals, Outcome{Allowed: verdict.Allowed}, requesterOf(ctx).sees
 	for _, q := range b.Pending() {
 		if q.ID == id {
 			out.Question = q
 		}
 	}
-	held := heldBy(b, id)
+	held := grantByID(b, id)
 	if held != nil {
 		out.Question = held.Question
 	}
@@ -375,13 +375,13 @@ func (a *API) settle(ctx context.Context, id string, verdict approval.Answer) (O
 		a.c.Log.Error("control: a row is late", "question", id, "error", err)
 		out.Late.Late, err = audit.OwedText, nil
 	}
-	if held = heldBy(b, id); err == nil && held != nil {
+	if held = grantByID(b, id); err == nil && held != nil {
 		out.Scope, out.Until = held.Answer.Scope, held.Answer.Until
 	}
 	return out, err
 }
 
-func heldBy(b *approval.Broker, id string) *approval.Grant {
+func grantByID(b *approval.Broker, id string) *approval.Grant {
 	for _, g := range b.Grants() {
 		if g.Question.ID == id {
 			return &g

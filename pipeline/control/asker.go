@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// asker is who sends a request. The zero value is nobody, who sees nothing.
-type asker struct {
+// requester is who sends a request. The zero value is nobody, who sees nothing.
+type requester struct {
 	peer   bool // at the other end of the server's own socket: its user, or root
 	root   bool // as the kernel says
 	page   bool // through the page
@@ -25,35 +25,35 @@ type asker struct {
 
 type peerKey struct{}
 
-// askerOf returns who sends the request that ctx is of.
-func askerOf(ctx context.Context) asker {
+// requesterOf returns who sends the request that ctx is of.
+func requesterOf(ctx context.Context) requester {
 	page := ctx.Value(pageKey{}) != nil
 	if uid, ok := ctx.Value(peerKey{}).(int); ok {
 		name, by := userName(uid), "command line"
 		if page {
 			by = "page"
 		}
-		return asker{peer: true, root: uid == 0, page: page, person: true, user: name, own: identity.All(), caller: pipeline.Caller{By: by, User: name}}
+		return requester{peer: true, root: uid == 0, page: page, person: true, user: name, own: identity.All(), caller: pipeline.Caller{By: by, User: name}}
 	}
 	i, ok := identity.From(ctx)
 	if !ok {
-		return asker{}
+		return requester{}
 	}
 	by := "http"
 	if page {
 		by = "page"
 	}
-	return asker{own: i.Namespaces, page: page, person: i.Kind == identity.Person, user: i.String(), caller: pipeline.Caller{By: by}}
+	return requester{own: i.Namespaces, page: page, person: i.Kind == identity.Person, user: i.String(), caller: pipeline.Caller{By: by}}
 }
 
 // sees reports whether the asker may see what is of a namespace.
-func (a asker) sees(namespace string) bool { return a.own.Has(namespace) }
+func (a requester) sees(namespace string) bool { return a.own.Has(namespace) }
 
 // seesAll reports whether that is so for all namespaces.
-func (a asker) seesAll() bool { return a.own.All() }
+func (a requester) seesAll() bool { return a.own.All() }
 
-// reach refuses a namespace that is not the asker's.
-func (a asker) reach(namespace string) error {
+// checkNamespace refuses a namespace that is not the asker's.
+func (a requester) checkNamespace(namespace string) error {
 	if !a.sees(namespace) {
 		return failure(http.StatusForbidden, "these credentials do not reach the namespace %.64q", namespace)
 	}
@@ -61,7 +61,7 @@ func (a asker) reach(namespace string) error {
 }
 
 // client returns whose requests those of the asker count among, as [door.Slots] has clients.
-func (a asker) client() string {
+func (a requester) client() string {
 	if a.peer {
 		return ""
 	}
@@ -69,7 +69,7 @@ func (a asker) client() string {
 }
 
 // channel returns the channel by which the asker answers questions.
-func (a asker) channel() approval.Channel {
+func (a requester) channel() approval.Channel {
 	switch {
 	case a.page: // also root's: what a browser sends is nothing that the kernel vouches for
 		return approval.Page()
@@ -81,8 +81,8 @@ func (a asker) channel() approval.Channel {
 	return approval.OverHTTP()
 }
 
-// way says how the asker asks, as people read it.
-func (a asker) way() string {
+// describeRoute says how the asker asks, as people read it.
+func (a requester) describeRoute() string {
 	if a.page {
 		return fmt.Sprintf("the page (%s)", a.user)
 	}

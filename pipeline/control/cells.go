@@ -59,11 +59,11 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	var info session.Info
 	c, err := runCell.Arguments(r)
 	if err == nil {
-		info, err = a.find(r.Context(), c.ID)
+		info, err = a.findSession(r.Context(), c.ID)
 	}
 	switch {
 	case err != nil:
-	case c.Artifacts != "" && !askerOf(r.Context()).peer: // it is written as the server's user, wherever that may
+	case c.Artifacts != "" && !requesterOf(r.Context()).peer: // it is written as the server's user, wherever that may
 		err = failure(http.StatusForbidden, "artifacts is for the server's own socket: fetch the files of the run instead")
 	case c.Artifacts != "" && !filepath.IsAbs(c.Artifacts):
 		err = failure(http.StatusBadRequest, "artifacts is not an absolute path")
@@ -72,9 +72,9 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 		deny(w, err)
 		return
 	}
-	ctx, id, done := a.cells.begin(r.Context(), info.Namespace)
+	ctx, id, done := a.cells.startCell(r.Context(), info.Namespace)
 	defer done()
-	out := &parts{Stream: door.BeginLines(w, r), broken: func() { a.cells.interrupt(id, askerOf(r.Context()).sees) }}
+	out := &partWriter{Stream: door.BeginLines(w, r), broken: func() { a.cells.interrupt(id, requesterOf(r.Context()).sees) }}
 	defer out.Close()
 	out.send(Part{Run: id})
 	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, run.Request{ // what went wrong is in the result
@@ -83,11 +83,11 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 		Streams: run.Streams{Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1}},
 		Reach:   run.Reach{Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) }},
 	})
-	out.end(res)
+	out.sendResult(res)
 }
 
-// parts writes the lines of an answer, until the first error.
-type parts struct {
+// partWriter writes the lines of an answer, until the first error.
+type partWriter struct {
 	*door.Stream
 	broken func() // is called when the client is gone
 
@@ -99,7 +99,7 @@ type parts struct {
 
 // cellOutput is stdout, 0, or stderr, 1, of a cell.
 type cellOutput struct {
-	*parts
+	*partWriter
 	n int
 }
 
@@ -114,7 +114,7 @@ func (o cellOutput) Write(b []byte) (int, error) {
 }
 
 // text sends output. The caller holds the lock.
-func (o *parts) text(n int, b []byte) {
+func (o *partWriter) text(n int, b []byte) {
 	o.sent[n] += len(b)
 	p := Part{}
 	switch isText := utf8.Valid(b); {
@@ -130,7 +130,7 @@ func (o *parts) text(n int, b []byte) {
 	o.part(p)
 }
 
-func (o *parts) send(p Part) {
+func (o *partWriter) send(p Part) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.over {
@@ -138,7 +138,7 @@ func (o *parts) send(p Part) {
 	}
 }
 
-func (o *parts) part(p Part) {
+func (o *partWriter) part(p Part) {
 	if o.err != nil {
 		return
 	}
@@ -147,9 +147,9 @@ func (o *parts) part(p Part) {
 	}
 }
 
-// end sends what the stream has not got to of the output, since the pipeline does not wait for it when a
+// sendResult sends what the stream has not got to of the output, since the pipeline does not wait for it when a
 // cell is interrupted, and the result.
-func (o *parts) end(res pipeline.Outcome) {
+func (o *partWriter) sendResult(res pipeline.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = true
@@ -176,7 +176,7 @@ type underway struct {
 	cancel    context.CancelCauseFunc
 }
 
-func (s *cells) begin(ctx context.Context, namespace string) (_ context.Context, id string, done func()) {
+func (s *cells) startCell(ctx context.Context, namespace string) (_ context.Context, id string, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id = pipeline.NewID()
 	s.mu.Lock()
@@ -201,9 +201,9 @@ func (s *cells) interrupt(id string, sees func(namespace string) bool) bool {
 	return ok
 }
 
-func (a *API) interrupt(ctx context.Context, q *OfRun) (Nothing, error) {
-	if !a.cells.interrupt(strings.ToUpper(q.ID), askerOf(ctx).sees) {
-		return Nothing{}, failure(http.StatusNotFound, "no such cell runs")
+func (a *API) interrupt(ctx context.Context, q *OfRun) (NoArguments, error) {
+	if !a.cells.interrupt(strings.ToUpper(q.ID), requesterOf(ctx).sees) {
+		return NoArguments{}, failure(http.StatusNotFound, "no such cell runs")
 	}
-	return Nothing{}, nil
+	return NoArguments{}, nil
 }

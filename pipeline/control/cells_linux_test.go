@@ -57,7 +57,7 @@ func runAt(t *testing.T, at pace) *running {
 
 func (r *running) create(language string) session.Info {
 	r.t.Helper()
-	info, err := Ask(r.t.Context(), r.Client, CreateSession, NewSession{Language: language, Namespace: "team"})
+	info, err := Call(r.t.Context(), r.Client, CreateSession, NewSession{Language: language, Namespace: "team"})
 	must(r.t, err)
 	return info
 }
@@ -92,7 +92,7 @@ func sendRunTo(began chan<- string) func(Part) error {
 func (r *running) idle(id string) {
 	r.t.Helper()
 	hosttest.Until(r.t, "the session is idle", func() bool {
-		list, err := Ask(r.t.Context(), r.Client, ListUsage, OfLimits{Session: id})
+		list, err := Call(r.t.Context(), r.Client, ListUsage, OfLimits{Session: id})
 		return err == nil && len(list) == 1 && list[0].State == "idle"
 	})
 }
@@ -116,27 +116,27 @@ func TestCells(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "f.txt")); string(b) != "x\n" {
 		t.Errorf("an artifact: %q, %v", b, err)
 	}
-	state, err := Ask(t.Context(), r.Client, InspectSession, OfSession{ID: info.ID})
+	state, err := Call(t.Context(), r.Client, InspectSession, OfSession{ID: info.ID})
 	if err != nil || len(state.Files) != 1 || state.Cells != 4 {
 		t.Errorf("got %+v, %v", state, err)
 	}
-	if _, err := Ask(t.Context(), r.Client, PutValue, Value{OfSession: OfSession{info.ID}, Key: "rows", Value: json.RawMessage(`"[1]"`)}); err != nil {
+	if _, err := Call(t.Context(), r.Client, PutValue, Value{OfSession: OfSession{info.ID}, Key: "rows", Value: json.RawMessage(`"[1]"`)}); err != nil {
 		t.Error(err)
 	}
 	other := r.create("shell")
-	if _, err := Ask(t.Context(), r.Client, PutValue, Value{OfSession: OfSession{other.ID}, Key: "theirs", From: info.ID, Its: "rows"}); err != nil {
+	if _, err := Call(t.Context(), r.Client, PutValue, Value{OfSession: OfSession{other.ID}, Key: "theirs", From: info.ID, Its: "rows"}); err != nil {
 		t.Error(err)
 	}
 	if _, response := r.exec(other.ID, "echo $theirs"); response != "[1]\n" {
 		t.Errorf("bridged is %q", response)
 	}
-	if list, err := Ask(t.Context(), r.Client, ListSessions, InNamespace{Namespace: "team"}); err != nil || len(list) != 2 {
+	if list, err := Call(t.Context(), r.Client, ListSessions, InNamespace{Namespace: "team"}); err != nil || len(list) != 2 {
 		t.Errorf("got %v, %v", list, err)
 	}
-	if list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{}); err != nil || len(list) != 2 || list[0].Usage.Processes == 0 {
+	if list, err := Call(t.Context(), r.Client, ListUsage, OfLimits{}); err != nil || len(list) != 2 || list[0].Usage.Processes == 0 {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	ended, err := Ask(t.Context(), r.Client, EndSession, OfSession{ID: info.ID})
+	ended, err := Call(t.Context(), r.Client, EndSession, OfSession{ID: info.ID})
 	if err != nil || ended.State != "dead" || ended.Cells != 4 {
 		t.Errorf("got %+v, %v", ended, err)
 	}
@@ -181,7 +181,7 @@ func TestInterrupt(t *testing.T) {
 		res, err := r.Exec(t.Context(), info.ID, Cell{Code: code}, func(p Part) error {
 			run += p.Run
 			if response += p.Stdout; strings.Contains(p.Stdout, "begun") {
-				if _, err := Ask(t.Context(), r.Client, InterruptCell, OfRun{ID: run}); err != nil {
+				if _, err := Call(t.Context(), r.Client, InterruptCell, OfRun{ID: run}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -196,7 +196,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	var f *Failure
 	for _, id := range []string{"01K9ZB5W7Q3M8Y2D4F6H8J0K2M", "x", "..%2f"} {
-		if _, err := Ask(t.Context(), r.Client, InterruptCell, OfRun{ID: id}); !errors.As(err, &f) || f.Status != http.StatusNotFound {
+		if _, err := Call(t.Context(), r.Client, InterruptCell, OfRun{ID: id}); !errors.As(err, &f) || f.Status != http.StatusNotFound {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestVanish(t *testing.T) {
 		"nothing": "sleep 1000",
 	} {
 		info := r.create("shell")
-		before, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID})
+		before, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID})
 		must(t, err)
 		conn, err := dial(t.Context(), filepath.Dir(r.listener.socket.path), strings.TrimSuffix(filepath.Base(r.listener.socket.path), socketSuffix))
 		must(t, err)
@@ -221,11 +221,11 @@ func TestVanish(t *testing.T) {
 		hosttest.Until(t, "the cell runs", func() bool { got, _ := session.InfoOf(r.pipeline, "team", info.ID); return got.State == "busy" })
 		must(t, conn.Close())
 		r.idle(info.ID)
-		if list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID}); err != nil || list[0].Usage.Processes > before[0].Usage.Processes {
+		if list, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID}); err != nil || list[0].Usage.Processes > before[0].Usage.Processes {
 			t.Errorf("%s: processes are left: %+v, %v", name, list, err)
 		}
 	}
-	if l, err := Ask(t.Context(), r.Client, GetQueue, Nothing{}); err != nil || l.Running != 0 || len(l.Namespaces) != 0 {
+	if l, err := Call(t.Context(), r.Client, GetQueue, NoArguments{}); err != nil || l.Running != 0 || len(l.Namespaces) != 0 {
 		t.Errorf("the queue holds %+v, %v", l, err)
 	}
 }
@@ -289,10 +289,10 @@ func TestManyCells(t *testing.T) {
 	if _, err := r.Exec(ctx, info.ID, Cell{Code: "echo"}, unheard); !errors.As(err, &f) || f.Status != http.StatusServiceUnavailable {
 		t.Errorf("one more: %v", err)
 	}
-	if list, err := Ask(ctx, r.Client, ListSessions, InNamespace{}); err != nil || len(list) != 2 {
+	if list, err := Call(ctx, r.Client, ListSessions, InNamespace{}); err != nil || len(list) != 2 {
 		t.Errorf("something short: %v, %v", list, err)
 	}
-	if _, err := Ask(ctx, r.Client, EndSession, OfSession{ID: other.ID}); err != nil {
+	if _, err := Call(ctx, r.Client, EndSession, OfSession{ID: other.ID}); err != nil {
 		t.Errorf("the end of a session: %v", err)
 	}
 	cancel()

@@ -44,9 +44,9 @@ type Client struct {
 // are dead are removed.
 func Dial(ctx context.Context, dir, name string) (*Client, error) {
 	if filepath.IsAbs(name) {
-		return at(ctx, name)
+		return dialSocket(ctx, name)
 	}
-	err := private(dir)
+	err := checkPrivate(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
 	}
@@ -66,8 +66,8 @@ func Dial(ctx context.Context, dir, name string) (*Client, error) {
 	return c, err
 }
 
-// at connects to whoever listens at path.
-func at(ctx context.Context, path string) (*Client, error) {
+// dialSocket connects to whoever listens at path.
+func dialSocket(ctx context.Context, path string) (*Client, error) {
 	c := newClient("", "")
 	c.socket = path
 	c.at.HTTP.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -77,7 +77,7 @@ func at(ctx context.Context, path string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, greeting)
 	defer cancel()
 	var err error
-	if c.server, err = getServer.Call(ctx, c.at, Nothing{}); err != nil {
+	if c.server, err = getServer.Call(ctx, c.at, NoArguments{}); err != nil {
 		return nil, fmt.Errorf("ask the server at %q: %w", path, err)
 	}
 	c.server.Name = path
@@ -97,7 +97,7 @@ func Remote(ctx context.Context, address, token string) (*Client, error) {
 	c := &Client{socket: address, at: &operation.Server{URL: strings.TrimSuffix(address, "/"), Token: token, Failed: failed,
 		HTTP: &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), Timeout: maxWait}}}
 	c.at.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if c.server, err = getServer.Call(ctx, c.at, Nothing{}); err != nil {
+	if c.server, err = getServer.Call(ctx, c.at, NoArguments{}); err != nil {
 		return nil, fmt.Errorf("ask the server at %q: %w", address, err)
 	}
 	c.server.Name = address
@@ -126,7 +126,7 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	for i, name := range names {
 		all.Go(func() {
 			c := newClient(dir, name)
-			server, err := getServer.Call(ctx, c.at, Nothing{})
+			server, err := getServer.Call(ctx, c.at, NoArguments{})
 			c.server, c.server.Name = server, name
 			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 				removeStale(dir, name)
@@ -155,7 +155,7 @@ func RemoveLeft(dir string) {
 func removeStale(dir, name string) {
 	if unlock, err := lock(dir); err == nil {
 		defer unlock()
-		_, _ = free(dir, name)
+		_, _ = isFree(dir, name)
 	}
 }
 
@@ -223,8 +223,8 @@ func newClient(dir, name string) *Client {
 // Close ends the connection.
 func (c *Client) Close() { c.at.HTTP.CloseIdleConnections() }
 
-// Ask has a server do what a route is for.
-func Ask[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], args A) (R, error) {
+// Call has a server do what a route is for.
+func Call[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], args A) (R, error) {
 	if what.Long {
 		return what.Call(ctx, c.endless(), args)
 	}
@@ -233,13 +233,13 @@ func Ask[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], 
 
 // Approvals returns the questions that wait for an answer, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
-	v, err := listApprovals.Call(ctx, c.at, Nothing{})
+	v, err := listApprovals.Call(ctx, c.at, NoArguments{})
 	return v.Approvals, err
 }
 
 // Grants returns the approvals that hold, the oldest question first.
 func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
-	v, err := listGrants.Call(ctx, c.at, Nothing{})
+	v, err := listGrants.Call(ctx, c.at, NoArguments{})
 	return v.Grants, err
 }
 

@@ -34,7 +34,7 @@ var ErrCut = errors.New("the server has ended")
 func (c *Client) Exec(ctx context.Context, id string, cell Cell, f func(Part) error) (pipeline.Outcome, error) {
 	cell.ID = id
 	var res *pipeline.Outcome
-	err := follow(ctx, c, runCell, cell, func(p Part) error {
+	err := callStream(ctx, c, runCell, cell, func(p Part) error {
 		if res = p.Result; res != nil {
 			return errWhole
 		}
@@ -51,14 +51,14 @@ func (c *Client) Exec(ctx context.Context, id string, cell Cell, f func(Part) er
 
 // Watch calls f for what a run that is under way writes, shows and does, until it ends or f returns an error.
 func (c *Client) Watch(ctx context.Context, run string, f func(Part) error) error {
-	return follow(ctx, c, watchRun, OfRun{run}, f)
+	return callStream(ctx, c, watchRun, OfRun{run}, f)
 }
 
 // Events returns the events that the server remembers, and with q.Follow those that come, until ctx
 // ends or the server does. The last pair may be an error; that ctx has ended is none.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		err := follow(ctx, c, streamEvents, q, func(l Line) error {
+		err := callStream(ctx, c, streamEvents, q, func(l Line) error {
 			if !yield(l, nil) {
 				return errWhole
 			}
@@ -72,8 +72,8 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[Line, error
 
 var errWhole = errors.New("nothing comes after this part")
 
-// follow calls f for each part of a stream, until it ends or f returns an error.
-func follow[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], args A, f func(R) error) error {
+// callStream calls f for each part of a stream, until it ends or f returns an error.
+func callStream[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], args A, f func(R) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	body, err := what.Open(ctx, c.endless(), args)

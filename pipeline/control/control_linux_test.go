@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		guarded(dir)
 		os.Exit(0)
 	case "connect":
-		s, err := getServer.Call(context.Background(), newClient(dir, os.Getenv("CONTROL_TEST_NAME")).at, Nothing{})
+		s, err := getServer.Call(context.Background(), newClient(dir, os.Getenv("CONTROL_TEST_NAME")).at, NoArguments{})
 		fmt.Println(s.PID, err)
 		os.Exit(0)
 	}
@@ -96,7 +96,7 @@ func connect(t *testing.T, l *Listener) *Client {
 	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
 	c := newClient(filepath.Dir(l.socket.path), name)
 	var err error
-	c.server, err = getServer.Call(t.Context(), c.at, Nothing{})
+	c.server, err = getServer.Call(t.Context(), c.at, NoArguments{})
 	must(t, err)
 	c.server.Name = name
 	t.Cleanup(c.Close)
@@ -116,7 +116,7 @@ func broker(t *testing.T) (*approval.Broker, *audit.Log) {
 	return b, log
 }
 
-func ask(t *testing.T, b *approval.Broker, what string) *approval.Pending {
+func openQuestion(t *testing.T, b *approval.Broker, what string) *approval.Pending {
 	t.Helper()
 	p, err := b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: what, Namespace: "team"})
 	must(t, err)
@@ -135,19 +135,19 @@ func TestShow(t *testing.T) {
 	if want := (Server{Name: "77", PID: 77, Version: "1.2", Began: began, Database: "/x.db"}); c.server != want {
 		t.Errorf("got %+v, want %+v", c.server, want)
 	}
-	if got, err := Ask(t.Context(), c, ListSessions, InNamespace{}); err != nil || got == nil || len(got) != 0 {
+	if got, err := Call(t.Context(), c, ListSessions, InNamespace{}); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("sessions: %v, %v", got, err)
 	}
-	if got, err := Ask(t.Context(), c, GetStats, Nothing{}); err != nil || got.Slots != 3 {
+	if got, err := Call(t.Context(), c, GetStats, NoArguments{}); err != nil || got.Slots != 3 {
 		t.Errorf("stats: %v, %v", got, err)
 	}
-	if got, err := Ask(t.Context(), c, GetQueue, Nothing{}); err != nil || got.Slots != 3 || got.Room != 7 || len(got.Namespaces) != 0 {
+	if got, err := Call(t.Context(), c, GetQueue, NoArguments{}); err != nil || got.Slots != 3 || got.Room != 7 || len(got.Namespaces) != 0 {
 		t.Errorf("queue: %+v, %v", got, err)
 	}
 	if got, err := c.Approvals(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("approvals: %v, %v", got, err)
 	}
-	if _, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: "x", Allow: true}); !errors.Is(err, approval.ErrUnknown) {
+	if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: "x", Allow: true}); !errors.Is(err, approval.ErrUnknown) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -157,17 +157,17 @@ func TestAnswers(t *testing.T) {
 	c := connect(t, serve(t, Config{Approvals: b}))
 	me, err := user.Current()
 	must(t, err)
-	yes, no := ask(t, b, "a.example"), ask(t, b, "b.example")
+	yes, no := openQuestion(t, b, "a.example"), openQuestion(t, b, "b.example")
 	if got, err := c.Approvals(t.Context()); err != nil || len(got) != 2 || got[0].What != "a.example" || got[0].For != approval.DefaultFor {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	out, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: strings.ToLower(yes.Question.ID), Allow: true, Reason: "fine"})
+	out, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: strings.ToLower(yes.Question.ID), Allow: true, Reason: "fine"})
 	if a, _ := yes.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username || a.By.String() != "cli" || a.Reason != "fine" {
 		t.Errorf("got %+v, %v", a, err)
 	} else if !out.Allowed || !out.Until.Equal(a.Until) || out.Question.What != "a.example" {
 		t.Errorf("the client is told %+v", out)
 	}
-	out, err = Ask(t.Context(), c, AnswerApproval, Verdict{ID: no.Question.ID, Allow: false})
+	out, err = Call(t.Context(), c, AnswerApproval, Verdict{ID: no.Question.ID, Allow: false})
 	if a, _ := no.Wait(t.Context()); err != nil || a.Allowed || a.User != me.Username || out.Allowed || !out.Until.IsZero() {
 		t.Errorf("got %+v, %v, and the client is told %+v", a, err, out)
 	}
@@ -183,20 +183,20 @@ func TestAnswers(t *testing.T) {
 		"no id":          {"../../v1/server", true, approval.ErrUnknown},
 		"a strange id":   {"a b\n?x=%00", false, approval.ErrUnknown},
 	} {
-		if _, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: tt.id, Allow: tt.allow}); !errors.Is(err, tt.want) {
+		if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: tt.id, Allow: tt.allow}); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tt.want)
 		}
 	}
-	out, err = Ask(t.Context(), c, AnswerApproval, Verdict{ID: yes.Question.ID, Allow: false, Reason: "changed my mind"})
+	out, err = Call(t.Context(), c, AnswerApproval, Verdict{ID: yes.Question.ID, Allow: false, Reason: "changed my mind"})
 	if ok := slices.ContainsFunc(b.Grants(), func(g approval.Grant) bool { return g.Question.What == "a.example" }); ok || err != nil || !out.Revoked || out.Question.What != "a.example" {
 		t.Errorf("no to the yes: granted %v, %v, %+v", ok, err, out)
 	}
-	if _, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: yes.Question.ID, Allow: false}); !errors.Is(err, approval.ErrAnswered) {
+	if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: yes.Question.ID, Allow: false}); !errors.Is(err, approval.ErrAnswered) {
 		t.Errorf("a second no to the yes: %v", err)
 	}
-	last := ask(t, b, "c.example")
+	last := openQuestion(t, b, "c.example")
 	must(t, log.Close())
-	if _, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: last.Question.ID, Allow: true}); err == nil || err.Error() != audit.UnwrittenText {
+	if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: last.Question.ID, Allow: true}); err == nil || err.Error() != audit.UnwrittenText {
 		t.Errorf("an answer that can't be recorded: %v", err)
 	}
 }
@@ -222,7 +222,7 @@ func request(method, path, body string) string {
 func TestBadRequests(t *testing.T) {
 	b, _ := broker(t)
 	l := serve(t, Config{Approvals: b, Pipeline: onWrite(func() { panic("ours") })})
-	p := ask(t, b, "a.example")
+	p := openQuestion(t, b, "a.example")
 	path := "/v1/approvals/" + p.Question.ID
 	for name, tt := range map[string]struct {
 		text   string
@@ -304,7 +304,7 @@ func TestClose(t *testing.T) {
 	c := connect(t, l)
 	answered := make(chan error)
 	go func() {
-		_, err := Ask(t.Context(), c, SetLimits, Change{Limits: pipeline.Limits{RAM: 64}})
+		_, err := Call(t.Context(), c, SetLimits, Change{Limits: pipeline.Limits{RAM: 64}})
 		answered <- err
 	}()
 	<-began
@@ -337,7 +337,7 @@ func TestCloseWhileHanging(t *testing.T) {
 	defer close(finish)
 	l := serve(t, Config{Pipeline: onWrite(func() { close(began); <-finish })})
 	c := connect(t, l)
-	go Ask(t.Context(), c, SetLimits, Change{Limits: pipeline.Limits{RAM: 64}})
+	go Call(t.Context(), c, SetLimits, Change{Limits: pipeline.Limits{RAM: 64}})
 	<-began
 	l.Close() // waits for ever if it waits for what hangs
 }

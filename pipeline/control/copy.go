@@ -15,8 +15,8 @@ type Copy struct {
 	Overwrite   bool   `json:"overwrite,omitempty" about:"Replaces an existing file."`
 }
 
-// Copied describes the file that a Copy has written.
-type Copied struct {
+// CopiedFile describes the file that a Copy has written.
+type CopiedFile struct {
 	Run    string   `json:"run"`
 	Path   string   `json:"path"`
 	Size   int64    `json:"size_bytes"`
@@ -24,14 +24,14 @@ type Copied struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-func (a *API) copy(ctx context.Context, q *Copy) (Copied, error) {
-	info, err := a.find(ctx, q.ID)
+func (a *API) copy(ctx context.Context, q *Copy) (CopiedFile, error) {
+	info, err := a.findSession(ctx, q.ID)
 	if err != nil {
-		return Copied{}, err
+		return CopiedFile{}, err
 	}
 	done, res, err := pipeline.Do(ctx, a.c.Pipeline, host.CopyFile{
 		Caller: host.Caller{Namespace: info.Namespace, Session: info.ID},
 		Source: q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
 	})
-	return Copied{Run: res.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
+	return CopiedFile{Run: res.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
 }

@@ -46,16 +46,16 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	q, err := streamEvents.Arguments(r)
 	if err == nil {
 		if e := event.Check(q.Kinds); e != nil {
-			err = operation.Wrong("kind", "%v", e)
+			err = operation.ArgumentError("kind", "%v", e)
 		}
 	}
-	by := askerOf(r.Context())
+	by := requesterOf(r.Context())
 	if err == nil && q.Namespace != "" {
-		err = by.reach(q.Namespace)
+		err = by.checkNamespace(q.Namespace)
 	}
 	ctx, leave := r.Context(), func() {}
 	if err == nil {
-		ctx, leave, err = a.streams.Take(ctx, by.client())
+		ctx, leave, err = a.streams.Acquire(ctx, by.client())
 	}
 	if err != nil {
 		deny(w, err)
@@ -63,13 +63,13 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
-	if err := door.Unhurried(w); err != nil {
+	if err := door.ClearDeadlines(w); err != nil {
 		deny(w, err)
 		return
 	}
 	s, before, forgotten := a.c.Events.Listen(q.filter(), streamBuffer, q.Since)
 	defer s.Cancel()
-	out := &stream{Stream: door.BeginLines(w, r), sees: by.sees}
+	out := &eventStream{Stream: door.BeginLines(w, r), sees: by.sees}
 	defer out.Close()
 	if q.Since > 0 && forgotten > 0 {
 		out.notice(Notice{Forgotten: forgotten})
@@ -79,18 +79,18 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	out.err = cmp.Or(out.err, out.Send(nil))
 	if q.Follow {
-		out.follow(ctx, s)
+		out.sendEvents(ctx, s)
 	}
 }
 
-// stream writes events until the first error.
-type stream struct {
+// eventStream writes events until the first error.
+type eventStream struct {
 	*door.Stream
 	sees func(namespace string) bool
 	err  error // the first
 }
 
-func (o *stream) event(e event.Event) {
+func (o *eventStream) event(e event.Event) {
 	if !o.sees(e.Namespace) {
 		return
 	}
@@ -102,14 +102,14 @@ func (o *stream) event(e event.Event) {
 	o.err = cmp.Or(o.err, o.AddLine(b))
 }
 
-func (o *stream) notice(n Notice) {
+func (o *eventStream) notice(n Notice) {
 	b, err := json.Marshal(n)
 	o.err = cmp.Or(o.err, err, o.AddLine(b))
 }
 
-// follow writes what comes, until ctx ends. What a client misses it is told about where
+// sendEvents writes what comes, until ctx ends. What a client misses it is told about where
 // that is noticed.
-func (o *stream) follow(ctx context.Context, s *event.Subscription) {
+func (o *eventStream) sendEvents(ctx context.Context, s *event.Subscription) {
 	reported := uint64(0)
 	for o.err == nil {
 		select {

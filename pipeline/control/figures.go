@@ -48,8 +48,8 @@ const (
 	maxDomains = 1000 // of one day and namespace
 )
 
-// figuresOf sums up a day of a namespace.
-type figuresOf struct {
+// dayFigures sums up a day of a namespace.
+type dayFigures struct {
 	Day
 	walls   map[float64]int // how many programs ran so long: milliseconds to three digits, as people are shown them
 	domains map[string]*Domain
@@ -60,16 +60,16 @@ type figuresOf struct {
 type figures struct {
 	mu    sync.Mutex
 	after int64
-	all   map[string]map[string]*figuresOf // by namespace and day
-	pass  *pass                            // under way, or nil
+	all   map[string]map[string]*dayFigures // by namespace and day
+	pass  *logPass                          // under way, or nil
 	ended bool
 	under sync.WaitGroup
 	ctx   context.Context
 	stop  context.CancelFunc
 }
 
-// pass is one reading of the log.
-type pass struct {
+// logPass is one reading of the log.
+type logPass struct {
 	over chan struct{}
 	err  error // set before over is closed
 }
@@ -105,16 +105,16 @@ func (a *API) figuresOf(ctx context.Context, q *FiguresQuery) (Figures, error) {
 		return Figures{}, context.Cause(ctx)
 	}
 	since := time.Now().UTC().AddDate(0, 0, 1-q.Days).Format(time.DateOnly)
-	sees := askerOf(ctx).sees
+	sees := requesterOf(ctx).sees
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.of(since, func(n string) bool { return sees(n) && (q.Namespace == "" || n == q.Namespace) })
+	f := s.figuresFor(since, func(n string) bool { return sees(n) && (q.Namespace == "" || n == q.Namespace) })
 	f.Partly = partly
 	return f, nil
 }
 
 // catchUp has the rows read that have come, unless that is under way.
-func (s *figures) catchUp(log Records) (*pass, error) {
+func (s *figures) catchUp(log Records) (*logPass, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -123,10 +123,10 @@ func (s *figures) catchUp(log Records) (*pass, error) {
 	case s.pass != nil:
 		return s.pass, nil
 	case s.all == nil:
-		s.all = map[string]map[string]*figuresOf{}
+		s.all = map[string]map[string]*dayFigures{}
 		s.ctx, s.stop = context.WithCancel(context.Background())
 	}
-	p := &pass{over: make(chan struct{})}
+	p := &logPass{over: make(chan struct{})}
 	s.pass = p
 	f := audit.Filter{After: s.after, Kinds: summed, Since: time.Now().AddDate(0, 0, -maxDays)}
 	s.under.Go(func() {
@@ -142,7 +142,7 @@ func (s *figures) read(rows iter.Seq2[audit.Row, error]) (err error) {
 		if err = e; err != nil {
 			break
 		}
-		f := sumOf(r)
+		f := rowFiguresOf(r)
 		s.mu.Lock()
 		s.add(r, f)
 		s.mu.Unlock()
@@ -153,8 +153,8 @@ func (s *figures) read(rows iter.Seq2[audit.Row, error]) (err error) {
 	return err
 }
 
-// end ends the pass that is under way, and lets no more begin.
-func (s *figures) end() {
+// forgetLog ends the pass that is under way, and lets no more begin.
+func (s *figures) forgetLog() {
 	s.mu.Lock()
 	s.ended = true
 	if s.stop != nil {
@@ -163,26 +163,26 @@ func (s *figures) end() {
 	s.mu.Unlock()
 }
 
-// sum is what figures are made of in a row's data: reading all of package facts takes three times as long, and the log
+// rowFigures is what figures are made of in a row's data: reading all of package facts takes three times as long, and the log
 // may have millions.
-type sum struct {
+type rowFigures struct {
 	Name, What string
 	Ended      string
 	WallMS     float64 `json:"wall_ms"`
 	Peak       int64   `json:"peak_memory"`
 }
 
-func sumOf(r audit.Row) (f sum) {
+func rowFiguresOf(r audit.Row) (f rowFigures) {
 	_ = json.Unmarshal(r.Data, &f) // what has another type is left out, as facts.Of does
 	return f
 }
 
 // add adds a row. The caller holds the lock.
-func (s *figures) add(r audit.Row, f sum) {
+func (s *figures) add(r audit.Row, f rowFigures) {
 	s.after = r.Seq
 	days := s.all[r.Namespace]
 	if days == nil {
-		days = map[string]*figuresOf{}
+		days = map[string]*dayFigures{}
 		s.all[r.Namespace] = days
 	}
 	name := r.Time.Format(time.DateOnly)
@@ -191,7 +191,7 @@ func (s *figures) add(r audit.Row, f sum) {
 		if len(days) >= maxDays {
 			delete(days, slices.Min(slices.Collect(maps.Keys(days))))
 		}
-		d = &figuresOf{Day: Day{Day: name}, walls: map[float64]int{}, domains: map[string]*Domain{}}
+		d = &dayFigures{Day: Day{Day: name}, walls: map[float64]int{}, domains: map[string]*Domain{}}
 		days[name] = d
 	}
 	if strings.HasPrefix(r.Kind, "egress.") {
@@ -219,7 +219,7 @@ func threeDigits(ms float64) float64 {
 	return math.Round(ms/unit) * unit
 }
 
-func (d *figuresOf) decided(name string, allowed bool) {
+func (d *dayFigures) decided(name string, allowed bool) {
 	to := d.domains[name]
 	if to == nil {
 		if len(d.domains) >= maxDomains {
@@ -238,8 +238,8 @@ func (d *figuresOf) decided(name string, allowed bool) {
 // topDomains is how many names are shown.
 const topDomains = 20
 
-// of adds up the days from one on, of the namespaces that count.
-func (s *figures) of(since string, counts func(namespace string) bool) Figures {
+// figuresFor adds up the days from one on, of the namespaces that count.
+func (s *figures) figuresFor(since string, counts func(namespace string) bool) Figures {
 	f := Figures{Days: []Day{}, Domains: []Domain{}, Namespaces: []string{}}
 	sum, walls, domains := map[string]*Day{}, map[string]map[float64]int{}, map[string]*Domain{}
 	for namespace, days := range s.all {
@@ -270,7 +270,7 @@ func (s *figures) of(since string, counts func(namespace string) bool) Figures {
 	}
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		d := sum[name]
-		d.P50, d.P95 = below(walls[name], d.Runs/2), below(walls[name], d.Runs*95/100)
+		d.P50, d.P95 = percentile(walls[name], d.Runs/2), percentile(walls[name], d.Runs*95/100)
 		f.Days = append(f.Days, *d)
 	}
 	for _, d := range domains {
@@ -284,8 +284,8 @@ func (s *figures) of(since string, counts func(namespace string) bool) Figures {
 	return f
 }
 
-// below returns the value that so many of the counted values come before.
-func below(values map[float64]int, before int) float64 {
+// percentile returns the value that so many of the counted values come before.
+func percentile(values map[float64]int, before int) float64 {
 	for _, v := range slices.Sorted(maps.Keys(values)) {
 		if before -= values[v]; before < 0 {
 			return v

@@ -29,10 +29,10 @@ func BenchmarkFigures(b *testing.B) {
 	for b.Loop() {
 		api := New(Config{Records: log})
 		for partly := true; partly; {
-			f, err := Ask(ctx, Within(api), GetFigures, FiguresQuery{Days: 30})
+			f, err := Call(ctx, LocalClient(api), GetFigures, FiguresQuery{Days: 30})
 			must(b, err)
 			partly = f.Partly
 		}
-		api.End()
+		api.Close()
 	}
 }

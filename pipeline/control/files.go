@@ -25,8 +25,8 @@ func BringsFiles(r *http.Request) bool {
 	return r.Method == http.MethodPut && path.Base(r.URL.Path) == "files" && path.Dir(path.Dir(r.URL.Path)) == "/v1/sessions"
 }
 
-// Moved is what was put into a session.
-type Moved struct {
+// MovedFiles is what was put into a session.
+type MovedFiles struct {
 	Session string `json:"session"`
 	Path    string `json:"path"` // the directory that has it
 	Files   int    `json:"files"`
@@ -49,7 +49,7 @@ type Export struct {
 // putFiles writes the files of a tar into a session: all of them or none.
 func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	q, err := putFiles.Arguments(r)
-	sum, readable := operation.Sent(r)
+	sum, readable := operation.SentDigest(r)
 	switch {
 	case err != nil:
 	case !operation.IsTar(r.Header):
@@ -57,11 +57,11 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	case !readable:
 		err = failure(http.StatusBadRequest, "Content-Digest must be sha-256=:BASE64:")
 	}
-	var moved Moved
+	var moved MovedFiles
 	if err == nil {
 		stop := func() {}
 		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
-			stop = door.BreakOff(w, r, session.Ended(a.c.Pipeline, namespace, id))
+			stop = door.BreakOff(w, r, session.EndedChan(a.c.Pipeline, namespace, id))
 			return inside.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: door.Passing(r, r.Body), SHA256: sum}
 		})
 		stop()
@@ -73,10 +73,10 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	door.Reply(w, http.StatusOK, moved)
 }
 
-func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {
-	from, err := a.find(ctx, q.From)
+func (a *API) copyExport(ctx context.Context, q *Export) (MovedFiles, error) {
+	from, err := a.findSession(ctx, q.From)
 	if err != nil {
-		return Moved{}, err
+		return MovedFiles{}, err
 	}
 	return a.place(ctx, q.ID, q.To, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
 		return inside.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: id, To: to}
@@ -84,19 +84,19 @@ func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {
 }
 
 // place has an effect put files into a session.
-func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (Moved, error) {
-	info, err := a.find(ctx, id)
+func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (MovedFiles, error) {
+	info, err := a.findSession(ctx, id)
 	if err == nil {
 		to, err = session.ResolvePath(info, to)
 	}
 	if err != nil {
-		return Moved{}, err
+		return MovedFiles{}, err
 	}
 	u, _, err := pipeline.Do(ctx, a.c.Pipeline, effect(info.Namespace, info.ID, to))
 	if i, known := session.InfoOf(a.c.Pipeline, info.Namespace, info.ID); err != nil && known == nil && i.State == "dead" {
 		err = fmt.Errorf("%w: %s", session.ErrDead, session.Reason(i.Ended))
 	}
-	return Moved{info.ID, to, u.Files, u.Bytes}, err
+	return MovedFiles{info.ID, to, u.Files, u.Bytes}, err
 }
 
 // getFiles answers with a file, or with a directory as a tar.
@@ -115,7 +115,7 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 	if err != nil {
 		return "", nil, err
 	}
-	info, err := a.find(r.Context(), q.ID)
+	info, err := a.findSession(r.Context(), q.ID)
 	if err != nil {
 		return "", nil, err
 	}
@@ -127,7 +127,7 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 }
 
 // PutFiles writes the files of a tar into a directory of a session: all of them or, with an error, none.
-func (c *Client) PutFiles(ctx context.Context, id, dir string, tar io.Reader) (Moved, error) {
+func (c *Client) PutFiles(ctx context.Context, id, dir string, tar io.Reader) (MovedFiles, error) {
 	return putFiles.Send(ctx, c.endless(), filesIn{OfSession{id}, dir}, tar)
 }
 

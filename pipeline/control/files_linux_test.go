@@ -102,7 +102,7 @@ func TestFiles(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") == "1" {
 		size = 1 << 30
 	}
-	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 1200, RAM: 2048}})
+	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 1200, RAM: 2048}})
 	must(t, err)
 	for name, c := range map[string]struct {
 		files int
@@ -132,7 +132,7 @@ func TestFiles(t *testing.T) {
 // TestFilesFail: what is cut off, fails or finds no room leaves nothing in the session.
 func TestFilesFail(t *testing.T) {
 	r := serveRuns(t)
-	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 16}})
+	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 16}})
 	must(t, err)
 	nothing := func(name string) {
 		t.Helper()
@@ -236,7 +236,7 @@ func TestFilesOfTheDead(t *testing.T) {
 		return strings.HasPrefix(text, ".tar-")
 	})
 	began := time.Now()
-	_, err = Ask(t.Context(), r.Client, EndSession, OfSession{ID: info.ID})
+	_, err = Call(t.Context(), r.Client, EndSession, OfSession{ID: info.ID})
 	must(t, err)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("its end took %s", took)

@@ -28,7 +28,7 @@ func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	by := askerOf(ctx)
+	by := requesterOf(ctx)
 	answer := approval.Answer{Allowed: true, By: by.channel(), User: by.user, Reason: q.Reason}
 	q.Reason = "" // nobody asked
 	held, err := a.c.Approvals.Grant(ctx, q, answer)
@@ -41,7 +41,7 @@ func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
 // question returns the question that a request wants approved, without secrets.
 func (a *API) question(ctx context.Context, g *GrantRequest) (approval.Question, error) {
 	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, Reason: g.Reason, For: duration(g.Seconds)}
-	err := askerOf(ctx).reach(g.Namespace)
+	err := requesterOf(ctx).checkNamespace(g.Namespace)
 	if err == nil && a.c.Pipeline != nil {
 		if e := host.RedactQuestion(ctx, a.c.Pipeline, &q); e != nil {
 			err = failure(http.StatusBadRequest, "%v", e)
@@ -59,12 +59,12 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(min(seconds, maxSeconds) * float64(time.Second)))
 }
 
-func (a *API) ask(ctx context.Context, g *GrantRequest) (approval.Question, error) {
+func (a *API) requestGrant(ctx context.Context, g *GrantRequest) (approval.Question, error) {
 	q, err := a.question(ctx, g)
 	if err != nil {
 		return q, err
 	}
-	q.Client = askerOf(ctx).way()
+	q.Client = requesterOf(ctx).describeRoute()
 	p, err := a.c.Approvals.Open(ctx, q)
 	if errors.As(err, new(*audit.Unwritten)) {
 		return q, err

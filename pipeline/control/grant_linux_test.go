@@ -34,12 +34,12 @@ func TestScopeOfAnAnswer(t *testing.T) {
 		must(t, err)
 		began := time.Now()
 		tt.say.ID = p.Question.ID
-		out, err := Ask(t.Context(), c, AnswerApproval, tt.say)
+		out, err := Call(t.Context(), c, AnswerApproval, tt.say)
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: got %v, want %q", name, err, tt.err)
 			}
-			if _, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: p.Question.ID}); err != nil {
+			if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: p.Question.ID}); err != nil {
 				t.Errorf("%s: it does not wait any more: %v", name, err)
 			}
 			continue
@@ -59,7 +59,7 @@ func TestScopeOfAnAnswer(t *testing.T) {
 			t.Errorf("got %+v", g)
 		}
 	}
-	out, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: got[0].Question.ID, Reason: "enough"})
+	out, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: got[0].Question.ID, Reason: "enough"})
 	if left, _ := c.Grants(t.Context()); err != nil || !out.Revoked || len(left) != 4 {
 		t.Errorf("taken back: %+v, %v, left are %d", out, err, len(left))
 	}

@@ -25,8 +25,8 @@ func TestGrant(t *testing.T) {
 	c := connect(t, serve(t, Config{Approvals: b}))
 	me, err := user.Current()
 	must(t, err)
-	waits := ask(t, b, "example.com:443")
-	g, err := Ask(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "example.com:443", Namespace: "team", Seconds: 90, Reason: "the docs"})
+	waits := openQuestion(t, b, "example.com:443")
+	g, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "example.com:443", Namespace: "team", Seconds: 90, Reason: "the docs"})
 	must(t, err)
 	if g.Scope != approval.ScopeTime || g.User != me.Username || g.By != "cli" || g.Reason != "the docs" || g.Until.Sub(g.Question.Asked) != 90*time.Second {
 		t.Errorf("got %+v", g)
@@ -34,7 +34,7 @@ func TestGrant(t *testing.T) {
 	if a, err := waits.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username {
 		t.Errorf("who waits is told %+v, %v", a, err)
 	}
-	s, err := Ask(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Host, What: "run git *", Namespace: "team", Session: "s", Seconds: 1e12})
+	s, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Host, What: "run git *", Namespace: "team", Session: "s", Seconds: 1e12})
 	must(t, err)
 	if s.Scope != approval.ScopeSession || s.Until.Sub(s.Question.Asked) != approval.MaxFor {
 		t.Errorf("got %+v", s)
@@ -43,7 +43,7 @@ func TestGrant(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	out, err := Ask(t.Context(), c, AnswerApproval, Verdict{ID: s.Question.ID})
+	out, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: s.Question.ID})
 	if left := b.Grants(); err != nil || !out.Revoked || len(left) != 1 {
 		t.Errorf("taken back: %+v, %v, left are %+v", out, err, left)
 	}
@@ -55,12 +55,12 @@ func TestGrant(t *testing.T) {
 		{Kind: approval.Egress, What: "example.com", Namespace: "team", Seconds: -1},
 		{Kind: approval.Egress, What: strings.Repeat("a", 5000), Namespace: "team"},
 	} {
-		if g, err := Ask(t.Context(), c, GiveGrant, bad); err == nil {
+		if g, err := Call(t.Context(), c, GiveGrant, bad); err == nil {
 			t.Errorf("%+v was given: %+v", bad, g)
 		}
 	}
 	must(t, log.Close())
-	if _, err := Ask(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "late.example", Namespace: "team"}); err == nil || err.Error() != audit.UnwrittenText {
+	if _, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "late.example", Namespace: "team"}); err == nil || err.Error() != audit.UnwrittenText {
 		t.Errorf("an approval that can't be recorded: %v", err)
 	}
 	if len(b.Grants()) != 1 {
@@ -98,13 +98,13 @@ func TestGrantsWithoutSecrets(t *testing.T) {
 	b, _ := broker(t)
 	c := connect(t, serve(t, Config{Approvals: b, Pipeline: pipeline.New(pipeline.Config{Vault: vault.New(memory)})}))
 	bad := GrantRequest{Kind: approval.Host, What: "run curl " + secret, Namespace: "team"}
-	if g, err := Ask(t.Context(), c, GiveGrant, bad); err == nil || strings.Contains(err.Error(), secret) {
+	if g, err := Call(t.Context(), c, GiveGrant, bad); err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("given: %+v, %v", g, err)
 	}
-	if q, err := Ask(t.Context(), c, OpenApproval, bad); err == nil || strings.Contains(err.Error(), secret) {
+	if q, err := Call(t.Context(), c, OpenApproval, bad); err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("asked: %+v, %v", q, err)
 	}
-	g, err := Ask(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Host, What: "run date", Namespace: "team", Reason: "for " + secret})
+	g, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Host, What: "run date", Namespace: "team", Reason: "for " + secret})
 	if err != nil || strings.Contains(g.Reason, secret) {
 		t.Errorf("got %+v, %v", g, err)
 	}
@@ -128,8 +128,8 @@ func guarded(dir string) {
 	fail(err)
 	own, err := Dial(ctx, "", l.socket.path)
 	fail(err)
-	_, answered := Ask(ctx, own, AnswerApproval, Verdict{ID: p.Question.ID, Allow: true})
-	_, answers := Ask(ctx, own, GiveGrant, GrantRequest{Kind: approval.Egress, What: "example.net", Namespace: "team"})
+	_, answered := Call(ctx, own, AnswerApproval, Verdict{ID: p.Question.ID, Allow: true})
+	_, answers := Call(ctx, own, GiveGrant, GrantRequest{Kind: approval.Egress, What: "example.net", Namespace: "team"})
 	fmt.Println(own.Socket(), p.Question.ID, errors.Is(answered, approval.ErrRoot), errors.Is(answers, approval.ErrRoot))
 	a, err := p.Wait(ctx)
 	fmt.Println(a.Allowed, a.User, err)
@@ -163,12 +163,12 @@ func TestOnlyRoot(t *testing.T) {
 	client, err := Dial(t.Context(), "", words[0])
 	must(t, err)
 	defer client.Close()
-	_, err = Ask(t.Context(), client, AnswerApproval, Verdict{ID: words[1], Allow: true})
+	_, err = Call(t.Context(), client, AnswerApproval, Verdict{ID: words[1], Allow: true})
 	if os.Geteuid() != 0 {
 		if !errors.Is(err, approval.ErrRoot) {
 			t.Errorf("an ordinary user: %v", err)
 		}
-		_, err = Ask(t.Context(), client, AnswerApproval, Verdict{ID: words[1]})
+		_, err = Call(t.Context(), client, AnswerApproval, Verdict{ID: words[1]})
 		must(t, err)
 		return
 	}

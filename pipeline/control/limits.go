@@ -27,11 +27,11 @@ type Change struct {
 }
 
 func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
-	now, own, err := a.limited(ctx, q.Namespace, q.Session)
+	now, own, err := a.limitsOf(ctx, q.Namespace, q.Session)
 	if err != nil {
 		return now, err
 	}
-	limits, caps := a.c.Pipeline.InForce(now.Namespace)
+	limits, caps := a.c.Pipeline.LimitsInForce(now.Namespace)
 	now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
 	if now.Session != "" {
 		now.Limits = own.Limits
@@ -39,25 +39,25 @@ func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
 	return now, nil
 }
 
-// limited returns whose limits are meant: those of a session, or else of a namespace.
-func (a *API) limited(ctx context.Context, namespace, id string) (now Limits, own session.Info, err error) {
+// limitsOf returns whose limits are meant: those of a session, or else of a namespace.
+func (a *API) limitsOf(ctx context.Context, namespace, id string) (now Limits, own session.Info, err error) {
 	if id != "" {
-		if own, err = a.find(ctx, id); err != nil {
+		if own, err = a.findSession(ctx, id); err != nil {
 			return now, own, err
 		}
 		namespace = own.Namespace
 	}
 	now.Namespace, now.Session = cmp.Or(namespace, "default"), own.ID
-	return now, own, askerOf(ctx).reach(now.Namespace)
+	return now, own, requesterOf(ctx).checkNamespace(now.Namespace)
 }
 
 func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
-	now, _, err := a.limited(ctx, q.Namespace, q.Session)
+	now, _, err := a.limitsOf(ctx, q.Namespace, q.Session)
 	if err == nil && q.Namespace != "" && q.Namespace != now.Namespace {
 		err = fmt.Errorf("%w: %.40q in the namespace %.40q", session.ErrUnknown, q.Session, q.Namespace)
 	}
 	if err == nil {
-		err = computable(q.Limits)
+		err = checkComputable(q.Limits)
 	}
 	if err != nil {
 		return now, err
@@ -66,14 +66,14 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 		Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits),
 	})
 	if err == nil {
-		_, caps := a.c.Pipeline.InForce(now.Namespace)
+		_, caps := a.c.Pipeline.LimitsInForce(now.Namespace)
 		now.Limits, now.Caps = pipeline.LimitsOf(bounds), pipeline.LimitsOf(caps)
 	}
 	return now, err
 }
 
-// computable refuses limits with which arithmetic goes wrong. Caps are far below.
-func computable(l pipeline.Limits) error {
+// checkComputable refuses limits with which arithmetic goes wrong. Caps are far below.
+func checkComputable(l pipeline.Limits) error {
 	if l.Wall <= maxSeconds && l.RAM <= 1<<40 && l.Disk <= 1<<40 {
 		return nil
 	}
@@ -92,11 +92,11 @@ type Value struct {
 const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
 
 func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Outcome, error) {
-	info, err := a.find(ctx, v.ID)
+	info, err := a.findSession(ctx, v.ID)
 	b := session.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
 	if err == nil && v.From != "" {
 		var from session.Info
-		from, err = a.find(ctx, v.From)
+		from, err = a.findSession(ctx, v.From)
 		b.From, b.Key = from.ID, cmp.Or(v.Its, b.Key)
 	}
 	if err != nil {

@@ -21,9 +21,9 @@ type Setting struct {
 // about others.
 var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.", "max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
 
-func (a *API) policy(ctx context.Context, _ *Nothing) ([]Setting, error) {
+func (a *API) policy(ctx context.Context, _ *NoArguments) ([]Setting, error) {
 	list := []Setting{}
-	all := askerOf(ctx).seesAll()
+	all := requesterOf(ctx).seesAll()
 	for _, s := range a.c.Settings() {
 		if all || slices.ContainsFunc(general, func(p string) bool {
 			return s.Key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(s.Key, p) || p == "max_" && strings.HasPrefix(s.Key, p)
@@ -48,7 +48,7 @@ type SecretsQuery struct {
 }
 
 func (a *API) secrets(ctx context.Context, q *SecretsQuery) (Secrets, error) {
-	if err := askerOf(ctx).reach(q.Namespace); err != nil {
+	if err := requesterOf(ctx).checkNamespace(q.Namespace); err != nil {
 		return Secrets{}, err
 	}
 	return Secrets{q.Namespace, append([]string{}, a.c.Pipeline.SecretNames(ctx, q.Namespace)...)}, nil
@@ -64,17 +64,17 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-func (a *API) doctor(ctx context.Context, _ *Nothing) ([]Finding, error) {
-	list, err := a.looked.ask(ctx, a.c.Doctor)
-	if !askerOf(ctx).seesAll() {
+func (a *API) doctor(ctx context.Context, _ *NoArguments) ([]Finding, error) {
+	list, err := a.looked.findings(ctx, a.c.Doctor)
+	if !requesterOf(ctx).seesAll() {
 		list = slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Kind == "state" })
 	}
 	return append([]Finding{}, list...), err
 }
 
-// looked is what doctor has said last. It starts programs: it looks once at a time, and what it has said holds for a
+// doctorCache is what doctor has said last. It starts programs: it looks once at a time, and what it has said holds for a
 // moment.
-type looked struct {
+type doctorCache struct {
 	mu   sync.Mutex
 	at   time.Time
 	list []Finding
@@ -82,7 +82,7 @@ type looked struct {
 
 const lookedTime = 5 * time.Second
 
-func (l *looked) ask(ctx context.Context, doctor func(context.Context) ([]Finding, error)) ([]Finding, error) {
+func (l *doctorCache) findings(ctx context.Context, doctor func(context.Context) ([]Finding, error)) ([]Finding, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {
@@ -105,7 +105,7 @@ type Disk struct {
 	Log   int64 `json:"log"` // the audit log's file
 }
 
-func (a *API) disk(context.Context, *Nothing) (Disk, error) { return a.c.Disk() }
+func (a *API) disk(context.Context, *NoArguments) (Disk, error) { return a.c.Disk() }
 
 // Invitation lets a browser in, once.
 type Invitation struct {
@@ -121,12 +121,12 @@ type InvitationQuery struct {
 func (a *API) SetPage(invite func(identity.Identity) (code string, err error)) { a.page.Store(&invite) }
 
 func (a *API) invite(ctx context.Context, q *InvitationQuery) (Invitation, error) {
-	by, invite, address := askerOf(ctx), a.page.Load(), a.address.Load()
+	by, invite, address := requesterOf(ctx), a.page.Load(), a.address.Load()
 	if invite == nil || address == nil || !strings.HasPrefix(*address, "http") {
 		return Invitation{}, nil
 	}
 	for _, n := range q.Namespaces {
-		if err := by.reach(n); err != nil {
+		if err := by.checkNamespace(n); err != nil {
 			return Invitation{}, err
 		}
 	}

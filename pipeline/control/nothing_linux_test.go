@@ -71,7 +71,7 @@ func (p people) refusal(t *testing.T, method, path, body string) (status int, te
 
 // TestNobodyIsNotAll: who asks without an identity, or with one that has no namespaces, sees and reaches nothing.
 func TestNobodyIsNotAll(t *testing.T) {
-	if by := (asker{}); by.sees("") || by.sees("default") || by.seesAll() || by.reach("default") == nil {
+	if by := (requester{}); by.sees("") || by.sees("default") || by.seesAll() || by.checkNamespace("default") == nil {
 		t.Error("nobody sees something")
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 // The operations that people have, and agents do not.
 var (
-	getServer = &operation.Route[Nothing, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
-	GetStats  = &operation.Route[Nothing, status.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's statistics since its start."}
-	GetQueue  = &operation.Route[Nothing, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows the numbers of running and waiting requests, by namespace."}
+	getServer = &operation.Route[NoArguments, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
+	GetStats  = &operation.Route[NoArguments, status.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's statistics since its start."}
+	GetQueue  = &operation.Route[NoArguments, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows the numbers of running and waiting requests, by namespace."}
 	ListJobs  = &operation.Route[InNamespace, []run.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the background runs: running ones and the last finished ones."}
 
 	GetLimits = &operation.Route[OfLimits, Limits]{Pattern: "GET /v1/limits", Name: "get_limits",
@@ -21,8 +21,8 @@ var (
 	SetLimits = &operation.Route[Change, Limits]{Pattern: "POST /v1/limits", Name: "set_limits",
 		About: "Sets limits, up to the operator's caps, and returns the limits in force."}
 
-	listApprovals = &operation.Route[Nothing, questions]{Pattern: "GET /v1/approvals", Name: "list_approvals", About: "Lists the open questions, oldest first."}
-	listGrants    = &operation.Route[Nothing, grants]{Pattern: "GET /v1/grants", Name: "list_grants", About: "Lists the active approvals, oldest question first."}
+	listApprovals = &operation.Route[NoArguments, questions]{Pattern: "GET /v1/approvals", Name: "list_approvals", About: "Lists the open questions, oldest first."}
+	listGrants    = &operation.Route[NoArguments, grants]{Pattern: "GET /v1/grants", Name: "list_grants", About: "Lists the active approvals, oldest question first."}
 	OpenApproval  = &operation.Route[GrantRequest, approval.Question]{Pattern: "POST /v1/approvals", Name: "open_approval",
 		About: "Opens a question, as an agent would."}
 	AnswerApproval = &operation.Route[Verdict, Outcome]{Pattern: "POST /v1/approvals/{id}", Name: "answer_approval",
@@ -38,20 +38,20 @@ var (
 		About: "Shows the variables, files and environment of a session."}
 	PutValue = &operation.Route[Value, pipeline.Outcome]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Long: true, Max: maxValueBody,
 		About: "Sets a variable in a session, from a value or from a variable of another session in the namespace."}
-	CopyFile = &operation.Route[Copy, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file", Long: true,
+	CopyFile = &operation.Route[Copy, CopiedFile]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file", Long: true,
 		About: "Copies a file between the host and a session, within allowed directories."}
-	putFiles = &operation.Route[filesIn, Moved]{Pattern: "PUT /v1/sessions/{id}/files", Name: "put_files", Content: operation.Tar,
+	putFiles = &operation.Route[filesIn, MovedFiles]{Pattern: "PUT /v1/sessions/{id}/files", Name: "put_files", Content: operation.Tar,
 		About: "Unpacks a tar into a directory of a session. Nothing is written if the tar is truncated or does not match its Content-Digest."}
-	getFiles = &operation.Route[filesIn, Nothing]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
+	getFiles = &operation.Route[filesIn, NoArguments]{Pattern: "GET /v1/sessions/{id}/files", Name: "get_files", Content: operation.Tar,
 		About: "Returns a directory of a session as a tar, or a file (application/octet-stream)."}
-	CopyExport = &operation.Route[Export, Moved]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export", Long: true,
+	CopyExport = &operation.Route[Export, MovedFiles]{Pattern: "POST /v1/sessions/{id}/exports", Name: "copy_export", Long: true,
 		About: "Copies files from the exports of another session in the namespace into a session."}
 	runCell = &operation.Route[Cell, Part]{Pattern: "POST /v1/sessions/{id}/cells", Name: "run_cell", Max: maxCellBody, Stream: true,
 		About: "Runs code in a session and streams its output and result. A disconnect interrupts the code."}
-	InterruptCell = &operation.Route[OfRun, Nothing]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
+	InterruptCell = &operation.Route[OfRun, NoArguments]{Pattern: "POST /v1/cells/{id}/interrupt", Name: "interrupt_cell",
 		About: "Interrupts a cell. Its stream continues to the end."}
 
-	ListRunning = &operation.Route[InNamespace, []pipeline.Running]{Pattern: "GET /v1/running", Name: "list_running",
+	ListRunning = &operation.Route[InNamespace, []pipeline.RunningEffect]{Pattern: "GET /v1/running", Name: "list_running",
 		About: "Lists the running operations of all callers, with their resource use."}
 	watchRun = &operation.Route[OfRun, Part]{Pattern: "GET /v1/running/{id}/output", Name: "watch_run", Stream: true,
 		About: "Streams a running program's output from its start, its displays, and the events about it."}
@@ -61,17 +61,17 @@ var (
 		About: "Interrupts or kills a running operation. The log records who did it."}
 	ReviewCode = &operation.Route[CodeQuery, Code]{Pattern: "POST /v1/review", Name: "review_code", Long: true, Max: maxReview, About: "Finds dangerous patterns in code, without running it."}
 
-	SearchLog   = &operation.Route[LogQuery, Found]{Pattern: "GET /v1/log", Name: "search_log", About: "Searches the audit log, newest rows first."}
+	SearchLog   = &operation.Route[LogQuery, FoundRows]{Pattern: "GET /v1/log", Name: "search_log", About: "Searches the audit log, newest rows first."}
 	GetStory    = &operation.Route[OfRun, Story]{Pattern: "GET /v1/log/{id}", Name: "get_story", About: "Shows the rows of one run in the audit log."}
 	GetEvidence = &operation.Route[OfRun, Evidence]{Pattern: "GET /v1/log/{id}/evidence", Name: "get_evidence",
 		About: "Returns the signed receipt of a run, the proof that its row is in the log, and the public keys."}
 	ListStored = &operation.Route[StoredQuery, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs with stored output and files, newest first."}
 	ReadStored = &operation.Route[PartQuery, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a part of a stored run."}
 
-	GetPolicy   = &operation.Route[Nothing, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, with the source of each."}
+	GetPolicy   = &operation.Route[NoArguments, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, with the source of each."}
 	ListSecrets = &operation.Route[SecretsQuery, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, without values."}
-	RunDoctor   = &operation.Route[Nothing, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", Long: true, About: "Checks which isolation layers this machine supports."}
-	GetDisk     = &operation.Route[Nothing, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the used and free disk space of the server's state."}
+	RunDoctor   = &operation.Route[NoArguments, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", Long: true, About: "Checks which isolation layers this machine supports."}
+	GetDisk     = &operation.Route[NoArguments, Disk]{Pattern: "GET /v1/disk", Name: "get_disk", About: "Shows the used and free disk space of the server's state."}
 	GetFigures  = &operation.Route[FiguresQuery, Figures]{Pattern: "GET /v1/figures", Name: "get_figures",
 		About: "Returns daily statistics: runs, refusals, durations, memory, contacted hosts."}
 	OpenPage = &operation.Route[InvitationQuery, Invitation]{Pattern: "POST /v1/page", Name: "open_page", About: "Creates a single-use code that admits a browser to the page for a short time."}
@@ -93,8 +93,8 @@ func Operations() []operation.Operation {
 	}
 }
 
-// Nothing is what operations without arguments are asked with.
-type Nothing struct{}
+// NoArguments is what operations without arguments are asked with.
+type NoArguments struct{}
 
 // InNamespace chooses what is of a namespace.
 type InNamespace struct {

@@ -58,7 +58,7 @@ func overHTTP(t *testing.T) people {
 		r.listener.api.ServeHTTP(w, q.WithContext(ctx))
 	}))
 	t.Cleanup(s.Close)
-	p := people{r, s.URL, r.create("shell").ID, ask(t, b, "a.example"), ""}
+	p := people{r, s.URL, r.create("shell").ID, openQuestion(t, b, "a.example"), ""}
 	res, _ := r.exec(p.mine, "echo of-team > secret.example.txt")
 	p.run, r.listener.api.c.Records = res.ID, r.log
 	c.Keys, err = signer.OpenKeys(t.TempDir(), nil)
@@ -150,7 +150,7 @@ func TestWhoReachesWhat(t *testing.T) {
 	}() {
 		t.Error("the question is answered")
 	}
-	if s, err := Ask(t.Context(), p.Client, ListSessions, InNamespace{}); err != nil || len(s) != 1 || s[0].State == "dead" {
+	if s, err := Call(t.Context(), p.Client, ListSessions, InNamespace{}); err != nil || len(s) != 1 || s[0].State == "dead" {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }

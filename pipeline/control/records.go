@@ -40,8 +40,8 @@ type LogQuery struct {
 	Limit     int      `json:"limit,omitempty" about:"Maximum number." default:"100" range:"1..1000"`
 }
 
-// Found are rows of the log, the newest first.
-type Found struct {
+// FoundRows are rows of the log, the newest first.
+type FoundRows struct {
 	Rows []audit.Row `json:"rows"`
 	Next int64       `json:"next,omitempty"` // Before, for those that are older; 0 is that there are none
 }
@@ -49,12 +49,12 @@ type Found struct {
 // searchTime is how long rows are looked for until what was found is shown.
 const searchTime = 3 * time.Second
 
-func (a *API) search(ctx context.Context, q *LogQuery) (found Found, err error) {
+func (a *API) search(ctx context.Context, q *LogQuery) (found FoundRows, err error) {
 	found.Rows = []audit.Row{}
-	by := askerOf(ctx)
+	by := requesterOf(ctx)
 	f, err := q.filter()
 	if err == nil && q.Namespace != "" {
-		err = by.reach(q.Namespace)
+		err = by.checkNamespace(q.Namespace)
 	}
 	if err != nil {
 		return found, err
@@ -110,7 +110,7 @@ func (q *LogQuery) filter() (audit.Filter, error) {
 		}
 		at, err := time.Parse(time.RFC3339, t.text)
 		if err != nil {
-			return f, operation.Wrong(t.name, "%.40q is no time such as 2026-01-31T12:00:00Z", t.text)
+			return f, operation.ArgumentError(t.name, "%.40q is no time such as 2026-01-31T12:00:00Z", t.text)
 		}
 		*t.to = at
 	}
@@ -176,7 +176,7 @@ func (a *API) story(ctx context.Context, q *OfRun) (Story, error) {
 	if err != nil {
 		return s, err
 	}
-	if len(rows) == 0 || !askerOf(ctx).sees(rows[0].Namespace) { // nor is it told whether there is one
+	if len(rows) == 0 || !requesterOf(ctx).sees(rows[0].Namespace) { // nor is it told whether there is one
 		return s, failure(http.StatusNotFound, "the log has nothing about %.40q", q.ID)
 	}
 	s.Namespace, s.Rows = rows[0].Namespace, rows

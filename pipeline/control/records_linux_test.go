@@ -21,16 +21,16 @@ import (
 // TestRecords: rows are found page by page, the newest first and each once, and a run's story has all of it.
 func TestRecords(t *testing.T) {
 	p := overHTTP(t)
-	c := Within(p.listener.api)
+	c := LocalClient(p.listener.api)
 	ctx := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
 	for range 5 {
 		p.exec(p.mine, "exit 3")
 	}
-	all, err := Ask(ctx, c, SearchLog, LogQuery{Limit: 1000})
+	all, err := Call(ctx, c, SearchLog, LogQuery{Limit: 1000})
 	must(t, err)
 	var paged []int64
 	for q := (LogQuery{Limit: 3}); ; {
-		found, err := Ask(ctx, c, SearchLog, q)
+		found, err := Call(ctx, c, SearchLog, q)
 		must(t, err)
 		for _, r := range found.Rows {
 			paged = append(paged, r.Seq)
@@ -42,30 +42,30 @@ func TestRecords(t *testing.T) {
 	if len(paged) != len(all.Rows) || len(paged) < 12 || !slices.IsSortedFunc(paged, func(a, b int64) int { return int(b - a) }) {
 		t.Errorf("got %v of %d", paged, len(all.Rows))
 	}
-	found, err := Ask(ctx, c, SearchLog, LogQuery{Outcome: "exit", Session: strings.ToLower(p.mine)})
+	found, err := Call(ctx, c, SearchLog, LogQuery{Outcome: "exit", Session: strings.ToLower(p.mine)})
 	if err != nil || len(found.Rows) != 5 {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	story, err := Ask(ctx, c, GetStory, OfRun{ID: strings.ToLower(p.run)})
+	story, err := Call(ctx, c, GetStory, OfRun{ID: strings.ToLower(p.run)})
 	if err != nil || story.Run != p.run || story.Namespace != "team" || len(story.Rows) < 2 {
 		t.Errorf("got %+v, %v", story, err)
 	}
 	var f *Failure
-	if _, err := Ask(ctx, c, GetStory, OfRun{ID: "none"}); !errors.As(err, &f) || f.Status != http.StatusNotFound {
+	if _, err := Call(ctx, c, GetStory, OfRun{ID: "none"}); !errors.As(err, &f) || f.Status != http.StatusNotFound {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Ask(ctx, c, SearchLog, LogQuery{Since: "yesterday"}); !errors.As(err, &f) || f.Status != http.StatusBadRequest {
+	if _, err := Call(ctx, c, SearchLog, LogQuery{Since: "yesterday"}); !errors.As(err, &f) || f.Status != http.StatusBadRequest {
 		t.Errorf("got %v", err)
 	}
-	figures, err := Ask(ctx, c, GetFigures, FiguresQuery{Days: 2})
+	figures, err := Call(ctx, c, GetFigures, FiguresQuery{Days: 2})
 	if err != nil || len(figures.Days) == 0 || figures.Days[len(figures.Days)-1].Runs != 6 || figures.Days[len(figures.Days)-1].Failed != 5 || !slices.Equal(figures.Namespaces, []string{"team"}) {
 		t.Errorf("got %+v, %v", figures, err)
 	}
 	p.exec(p.mine, "true")
-	if figures, err = Ask(ctx, c, GetFigures, FiguresQuery{InNamespace: InNamespace{Namespace: "team"}, Days: 2}); err != nil || figures.Days[len(figures.Days)-1].Runs != 7 {
+	if figures, err = Call(ctx, c, GetFigures, FiguresQuery{InNamespace: InNamespace{Namespace: "team"}, Days: 2}); err != nil || figures.Days[len(figures.Days)-1].Runs != 7 {
 		t.Errorf("one more: got %+v, %v", figures, err)
 	}
-	if _, err := Ask(t.Context(), c, GetQueue, Nothing{}); err == nil {
+	if _, err := Call(t.Context(), c, GetQueue, NoArguments{}); err == nil {
 		t.Error("nobody is answered")
 	}
 }
@@ -81,7 +81,7 @@ func TestWatch(t *testing.T) {
 	}()
 	var run string
 	hosttest.Until(t, "it runs", func() bool {
-		list, err := Ask(t.Context(), p.Client, ListRunning, InNamespace{Namespace: "team"})
+		list, err := Call(t.Context(), p.Client, ListRunning, InNamespace{Namespace: "team"})
 		must(t, err)
 		for _, r := range list {
 			if r.Program {
@@ -91,7 +91,7 @@ func TestWatch(t *testing.T) {
 		return run != ""
 	})
 	page := p.Client.ForPage()
-	code, err := Ask(t.Context(), page, ShowCode, OfRun{ID: run})
+	code, err := Call(t.Context(), page, ShowCode, OfRun{ID: run})
 	if err != nil || !strings.Contains(code.Code, "echo first") {
 		t.Errorf("got %+v, %v", code, err)
 	}
@@ -105,12 +105,12 @@ func TestWatch(t *testing.T) {
 	if !errors.Is(err, seen) {
 		t.Errorf("got %q, %v", text, err)
 	}
-	_, err = Ask(t.Context(), page, InterruptRun, Interruption{OfRun{run}, true})
+	_, err = Call(t.Context(), page, InterruptRun, Interruption{OfRun{run}, true})
 	must(t, err)
 	if res := <-results; res.Ended != "cancelled" {
 		t.Errorf("got %+v", res)
 	}
-	found, err := Ask(t.Context(), p.Client, SearchLog, LogQuery{Kinds: []string{"execution.interrupted"}})
+	found, err := Call(t.Context(), p.Client, SearchLog, LogQuery{Kinds: []string{"execution.interrupted"}})
 	if err != nil || len(found.Rows) != 1 || !strings.Contains(string(found.Rows[0].Data), `"by":"page"`) || !strings.Contains(string(found.Rows[0].Data), run) {
 		t.Errorf("got %+v, %v", found.Rows, err)
 	}

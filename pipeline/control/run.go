@@ -24,8 +24,8 @@ const upgrade = "sandboxmcp-run"
 // ready is all that a server says before it has the pipes.
 const ready = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgrade + "\r\n\r\n"
 
-// Handed is a run that a client hands over.
-type Handed struct {
+// Submission is a run that a client hands over.
+type Submission struct {
 	Request run.Request
 	Grace   time.Duration // see pipeline.Stop
 	Beside  bool          // the client can say what lies beside the code
@@ -34,9 +34,9 @@ type Handed struct {
 // runMessage is one message about a run that was handed over. Exactly one of the first fields is set.
 type runMessage struct {
 	// From the client.
-	Signal int     `json:"signal,omitempty"` // for the program, answered with Taken
-	Cancel string  `json:"cancel,omitempty"` // why the run is to end
-	Found  *beside `json:"found,omitempty"`  // the answer to Beside
+	Signal int          `json:"signal,omitempty"` // for the program, answered with Taken
+	Cancel string       `json:"cancel,omitempty"` // why the run is to end
+	Found  *lintResults `json:"found,omitempty"`  // the answer to Beside
 	// From the server.
 	Taken  *bool             `json:"taken,omitempty"`  // whether the program got the signal
 	Beside *string           `json:"beside,omitempty"` // a name to look for beside the code
@@ -46,8 +46,8 @@ type runMessage struct {
 	NoProgram *backends.NoProgram `json:"no_program,omitempty"` // why it has none, if it is that
 }
 
-// beside holds the results of run.Request.Beside.
-type beside struct {
+// lintResults holds the results of run.Request.Beside.
+type lintResults struct {
 	Path string `json:"path"`
 	OK   bool   `json:"ok"`
 }

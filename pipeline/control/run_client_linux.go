@@ -26,8 +26,8 @@ import (
 // busy machine; one that is stopped, as Ctrl-Z stops an agent with its server, is not asked.
 const maxOffer = time.Second
 
-// Taken is a run that a server has taken on.
-type Taken struct {
+// RemoteRun is a run that a server has taken on.
+type RemoteRun struct {
 	conn  *net.UnixConn
 	files [3]*os.File // our ends of the pipes
 	acks  chan bool   // whether a signal was taken
@@ -36,20 +36,20 @@ type Taken struct {
 	mu sync.Mutex
 }
 
-// Offer hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says.
+// Submit hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says.
 // It returns nil if none takes it at once, and then none runs it later. What it returns runs it, and must be told to Do
 // the rest; nothing of its input is read before.
-func Offer(ctx context.Context, dir string, alike func() string, q run.Request) *Taken {
+func Submit(ctx context.Context, dir string, alike func() string, q run.Request) *RemoteRun {
 	names, err := sockets(dir)
-	if len(names) == 0 || err != nil || private(dir) != nil {
+	if len(names) == 0 || err != nil || checkPrivate(dir) != nil {
 		return nil
 	}
 	own := alike()
-	h := Handed{Request: q, Beside: q.Beside != nil}
+	h := Submission{Request: q, Beside: q.Beside != nil}
 	if q.Stop != nil {
 		h.Grace = q.Stop.Grace
 	}
-	body, ok := exactly(h)
+	body, ok := marshalLossless(h)
 	if !ok || own == "" {
 		return nil
 	}
@@ -63,8 +63,8 @@ func Offer(ctx context.Context, dir string, alike func() string, q run.Request) 
 		if err != nil {
 			continue
 		}
-		t := &Taken{conn: conn.(*net.UnixConn), acks: make(chan bool, 1), ended: make(chan struct{})}
-		if t.offer(ctx, own, body) == nil && t.sendPipes(q.Stop) == nil {
+		t := &RemoteRun{conn: conn.(*net.UnixConn), acks: make(chan bool, 1), ended: make(chan struct{})}
+		if t.submit(ctx, own, body) == nil && t.sendPipes(q.Stop) == nil {
 			return t
 		}
 		t.conn.Close()
@@ -72,20 +72,20 @@ func Offer(ctx context.Context, dir string, alike func() string, q run.Request) 
 	return nil
 }
 
-// exactly writes a run as JSON, if JSON can hold all of it: text that is not UTF-8 can't be.
-func exactly(h Handed) ([]byte, bool) {
+// marshalLossless writes a run as JSON, if JSON can hold all of it: text that is not UTF-8 can't be.
+func marshalLossless(h Submission) ([]byte, bool) {
 	q := &h.Request
 	q.Stdin, q.Terminal, q.Ask, q.Stop, q.Stdout, q.Stderr, q.Beside = nil, nil, nil, nil, nil, nil, nil
 	body, err := json.Marshal(h)
 	if err != nil {
 		return nil, false
 	}
-	var same Handed
+	var same Submission
 	return body, json.Unmarshal(body, &same) == nil && reflect.DeepEqual(h, same)
 }
 
-// offer asks one server whether it takes the run on.
-func (t *Taken) offer(ctx context.Context, alike string, body []byte) error {
+// submit asks one server whether it takes the run on.
+func (t *RemoteRun) submit(ctx context.Context, alike string, body []byte) error {
 	server, err := credentials(t.conn)
 	if err != nil || int(server.Uid) != os.Geteuid() || stopped(server.Pid) { // root's server does more than this user's own process could
 		return errors.Join(errUnlike, err)
@@ -114,7 +114,7 @@ func stopped(pid int32) bool {
 
 // sendPipes makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are
 // its own from then on.
-func (t *Taken) sendPipes(stop *pipeline.Stop) error {
+func (t *RemoteRun) sendPipes(stop *pipeline.Stopper) error {
 	var theirs []*os.File
 	defer func() { backends.CloseAll(theirs) }()
 	for i := range t.files {
@@ -132,20 +132,20 @@ func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 	for _, f := range theirs {
 		fds = append(fds, int(f.Fd()))
 	}
-	stop.Elsewhere(t.signal)
+	stop.ForwardTo(t.signal)
 	_, _, err := t.conn.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(fds...), nil)
 	if err != nil {
-		stop.Elsewhere(nil)
+		stop.ForwardTo(nil)
 		backends.CloseAll(t.files[:])
 	}
 	return err
 }
 
-// Do is pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
-func (t *Taken) Do(ctx context.Context, q run.Request) (pipeline.Outcome, error) {
+// Wait is pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
+func (t *RemoteRun) Wait(ctx context.Context, q run.Request) (pipeline.Outcome, error) {
 	defer t.conn.Close()
 	defer close(t.ended)
-	go t.feed(q.Stdin) // ends with the program, or with its input
+	go t.sendInput(q.Stdin) // ends with the program, or with its input
 	var buffered [2]bytes.Buffer
 	var copies sync.WaitGroup
 	for i, to := range []io.Writer{q.Stdout, q.Stderr} {
@@ -158,12 +158,12 @@ func (t *Taken) Do(ctx context.Context, q run.Request) (pipeline.Outcome, error)
 		})
 	}
 	defer context.AfterFunc(ctx, func() { t.send(runMessage{Cancel: context.Cause(ctx).Error()}) })()
-	last, err := t.hear(q)
+	last, err := t.readResult(q)
 	copied := make(chan struct{})
 	go func() { copies.Wait(); close(copied) }()
 	var up <-chan time.Time
 	if last.Result != nil {
-		if wait := q.Stop.ReaderWait(last.Result.Ended); wait > 0 {
+		if wait := q.Stop.ReaderTimeout(last.Result.Ended); wait > 0 {
 			up = time.After(wait)
 		}
 	}
@@ -194,16 +194,16 @@ func (t *Taken) Do(ctx context.Context, q run.Request) (pipeline.Outcome, error)
 	return res, nil
 }
 
-// feed writes the program's input.
-func (t *Taken) feed(from io.Reader) {
+// sendInput writes the program's input.
+func (t *RemoteRun) sendInput(from io.Reader) {
 	if from != nil {
 		_, _ = io.Copy(t.files[0], from)
 	}
 	t.files[0].Close()
 }
 
-// hear answers the server until it has the result.
-func (t *Taken) hear(q run.Request) (runMessage, error) {
+// readResult answers the server until it has the result.
+func (t *RemoteRun) readResult(q run.Request) (runMessage, error) {
 	piece := &io.LimitedReader{R: t.conn}
 	for messages := json.NewDecoder(piece); ; {
 		var m runMessage
@@ -220,7 +220,7 @@ func (t *Taken) hear(q run.Request) (runMessage, error) {
 			default:
 			}
 		case m.Beside != nil:
-			var b beside
+			var b lintResults
 			if q.Beside != nil {
 				b.Path, b.OK = q.Beside(*m.Beside)
 			}
@@ -230,7 +230,7 @@ func (t *Taken) hear(q run.Request) (runMessage, error) {
 }
 
 // signal hands a signal on, and says whether a program got it.
-func (t *Taken) signal(sig syscall.Signal) bool {
+func (t *RemoteRun) signal(sig syscall.Signal) bool {
 	t.send(runMessage{Signal: int(sig)})
 	select {
 	case taken := <-t.acks:
@@ -246,7 +246,7 @@ func (t *Taken) signal(sig syscall.Signal) bool {
 	}
 }
 
-func (t *Taken) send(m runMessage) {
+func (t *RemoteRun) send(m runMessage) {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return

@@ -29,8 +29,8 @@ import (
 // alike is what the servers of tests go by.
 const alike = "the same"
 
-func (r *running) offer(own string, q run.Request) *Taken {
-	return Offer(r.t.Context(), filepath.Dir(r.listener.socket.path), func() string { return own }, q)
+func (r *running) offer(own string, q run.Request) *RemoteRun {
+	return Submit(r.t.Context(), filepath.Dir(r.listener.socket.path), func() string { return own }, q)
 }
 
 // A run that was handed over is what the pipeline of this process would make of it, with the error, too.
@@ -67,7 +67,7 @@ func TestHandedOver(t *testing.T) {
 				if taken == nil {
 					t.Fatal("nobody took it")
 				}
-				res, err := taken.Do(t.Context(), q)
+				res, err := taken.Wait(t.Context(), q)
 				response := [2]string{out.String(), errs.String()}
 				if !live {
 					response = [2]string{res.Stdout, res.Stderr}
@@ -90,7 +90,7 @@ func TestHandedOver(t *testing.T) {
 func TestNotHandedOver(t *testing.T) {
 	r := serveRuns(t)
 	simple := run.Request{Language: "shell", Code: []byte("echo")}
-	for name, taken := range map[string]*Taken{
+	for name, taken := range map[string]*RemoteRun{
 		"another server":   r.offer("another", simple),
 		"nothing is known": r.offer("", simple),
 		"not UTF-8":        r.offer(alike, run.Request{Language: "shell", Code: []byte("echo"), Args: []string{"\xff"}}),
@@ -100,7 +100,7 @@ func TestNotHandedOver(t *testing.T) {
 		}
 	}
 	unknown := serve(t, Config{Pipeline: r.pipeline, Runs: r.pipeline, Alike: func() string { return "" }})
-	if Offer(t.Context(), filepath.Dir(unknown.socket.path), func() string { return "" }, simple) != nil {
+	if Submit(t.Context(), filepath.Dir(unknown.socket.path), func() string { return "" }, simple) != nil {
 		t.Error("a server that knows nothing of itself took it")
 	}
 	if rows := r.rows(); rows != 0 {
@@ -182,7 +182,7 @@ func TestClientThatHangs(t *testing.T) {
 	r := serveRuns(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stuck, free := io.Pipe()
-	q := run.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Streams: run.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stop{Grace: time.Hour}}}
+	q := run.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Streams: run.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stopper{Grace: time.Hour}}}
 	taken := r.offer(alike, q)
 	if taken == nil {
 		t.Fatal("nobody took it")
@@ -193,12 +193,12 @@ func TestClientThatHangs(t *testing.T) {
 	}
 	ended := make(chan end, 1)
 	go func() {
-		res, err := taken.Do(ctx, q)
+		res, err := taken.Wait(ctx, q)
 		ended <- end{res, err}
 	}()
 	_, err := io.ReadFull(stuck, make([]byte, 1)) // the program has begun
 	must(t, err)
-	if _, err := Ask(t.Context(), r.Client, GetQueue, Nothing{}); err != nil {
+	if _, err := Call(t.Context(), r.Client, GetQueue, NoArguments{}); err != nil {
 		t.Errorf("the server does not answer others: %v", err)
 	}
 	hosttest.Until(t, "the program gets a signal", func() bool { return q.Stop.Signal(syscall.SIGINT) })
@@ -230,12 +230,12 @@ func TestOfferToStrangers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	heard := listen(os.Geteuid())
-	if Offer(ctx, dir, func() string { return alike }, q) != nil || !strings.HasPrefix(<-heard, "POST /v1/runs ") {
+	if Submit(ctx, dir, func() string { return alike }, q) != nil || !strings.HasPrefix(<-heard, "POST /v1/runs ") {
 		t.Error("one that does not answer took it, or was not asked")
 	}
 	must(t, os.Remove(filepath.Join(dir, "5.sock")))
 	heard = listen(65534)
-	if Offer(t.Context(), dir, func() string { return alike }, q) != nil {
+	if Submit(t.Context(), dir, func() string { return alike }, q) != nil {
 		t.Error("another user's server took it")
 	}
 	if response := <-heard; response != "" {
@@ -246,7 +246,7 @@ func TestOfferToStrangers(t *testing.T) {
 	letIn(t, dir)
 	must(t, errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, 65534, 65534), os.Chmod(filepath.Join(dir, "5.sock"), 0o666)))
 	defer become(t, 65534)()
-	if Offer(t.Context(), dir, func() string { return alike }, q) != nil {
+	if Submit(t.Context(), dir, func() string { return alike }, q) != nil {
 		t.Error("root's server took an ordinary user's")
 	}
 	if response := <-heard; response != "" {
@@ -265,7 +265,7 @@ func TestClientThatIsKilled(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := taken.Do(t.Context(), q)
+		_, err := taken.Wait(t.Context(), q)
 		ended <- err
 	}()
 	_, err := io.ReadFull(began, make([]byte, 1))

@@ -14,13 +14,13 @@ func (a *API) run(w http.ResponseWriter, _ *http.Request) {
 	deny(w, failure(http.StatusPreconditionFailed, "%v", errUnlike))
 }
 
-// Taken is a run that a server has taken on; here none does.
-type Taken struct{}
+// RemoteRun is a run that a server has taken on; here none does.
+type RemoteRun struct{}
 
-// Offer returns nil: nothing is handed over.
-func Offer(context.Context, string, func() string, run.Request) *Taken { return nil }
+// Submit returns nil: nothing is handed over.
+func Submit(context.Context, string, func() string, run.Request) *RemoteRun { return nil }
 
-// Do is never called.
-func (*Taken) Do(context.Context, run.Request) (pipeline.Outcome, error) {
+// Wait is never called.
+func (*RemoteRun) Wait(context.Context, run.Request) (pipeline.Outcome, error) {
 	return pipeline.Outcome{}, ErrLost
 }

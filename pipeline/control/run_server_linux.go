@@ -26,14 +26,14 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 		deny(w, failure(http.StatusPreconditionFailed, "%v", errUnlike))
 		return
 	}
-	var q Handed
+	var q Submission
 	body := json.NewDecoder(r.Body)
 	body.DisallowUnknownFields() // what another version asks for is not what is done here
 	if err := body.Decode(&q); err != nil {
 		deny(w, operation.Invalid{"read what is handed over: " + err.Error()})
 		return
 	}
-	if !a.c.Runs.Free(q.Request.Limits) {
+	if !a.c.Runs.HasFreeSlots(q.Request.Limits) {
 		deny(w, failure(http.StatusServiceUnavailable, "%v", errFull)) // in a process of its own it waits for nobody
 		return
 	}
@@ -42,7 +42,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 		deny(w, err)
 		return
 	}
-	h := &handed{conn: conn, found: make(chan beside, 1)}
+	h := &submittedRun{conn: conn, found: make(chan lintResults, 1)}
 	defer h.obeying.Wait()
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(a.pace.read))
@@ -55,9 +55,9 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	ctx := pipeline.ByCaller(r.Context(), pipeline.Caller{}) // its rows are those of a process of its own
+	ctx := pipeline.WithCaller(r.Context(), pipeline.Caller{}) // its rows are those of a process of its own
 	a.c.Sweep(ctx)
-	if answer := h.do(ctx, a.c.Runs, q); ctx.Err() == nil { // else the server ends
+	if answer := h.runSubmission(ctx, a.c.Runs, q); ctx.Err() == nil { // else the server ends
 		h.send(answer)
 	}
 }
@@ -99,17 +99,17 @@ func pipes(conn net.Conn) (files []*os.File, err error) {
 	return files, nil
 }
 
-// handed is a run of a client.
-type handed struct {
+// submittedRun is a run of a client.
+type submittedRun struct {
 	conn    net.Conn
 	files   []*os.File
-	found   chan beside
+	found   chan lintResults
 	obeying sync.WaitGroup
 
 	mu sync.Mutex
 }
 
-func (h *handed) send(m runMessage) {
+func (h *submittedRun) send(m runMessage) {
 	b, err := json.Marshal(m)
 	if err != nil { // what is missing then is a result, and that says it
 		return
@@ -119,11 +119,11 @@ func (h *handed) send(m runMessage) {
 	_, _ = h.conn.Write(append(b, '\n')) // whether the client is there is seen where it is read from
 }
 
-// do runs it, and returns the last message. The pipes are closed then.
-func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMessage {
+// runSubmission runs it, and returns the last message. The pipes are closed then.
+func (h *submittedRun) runSubmission(ctx context.Context, p *pipeline.Pipeline, q Submission) runMessage {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := &pipeline.Stop{Grace: q.Grace}
+	stop := &pipeline.Stopper{Grace: q.Grace}
 	q.Request.Stop, q.Request.Stdin, q.Request.Stdout, q.Request.Stderr = stop, h.files[0], h.files[1], h.files[2]
 	if q.Beside {
 		q.Request.Beside = func(name string) (string, bool) {
@@ -136,7 +136,7 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMess
 			}
 		}
 	}
-	h.obeying.Go(func() { h.obey(stop, cancel) }) // until the connection ends, which the caller closes
+	h.obeying.Go(func() { h.handleMessages(stop, cancel) }) // until the connection ends, which the caller closes
 	_, res, err := pipeline.Do(ctx, p, q.Request)
 	backends.CloseAll(h.files)
 	res.Stdout, res.Stderr = "", ""
@@ -147,8 +147,8 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMess
 	return last
 }
 
-// obey carries out the client's messages, until its connection ends.
-func (h *handed) obey(stop *pipeline.Stop, cancel context.CancelCauseFunc) {
+// handleMessages carries out the client's messages, until its connection ends.
+func (h *submittedRun) handleMessages(stop *pipeline.Stopper, cancel context.CancelCauseFunc) {
 	for messages := json.NewDecoder(io.LimitReader(h.conn, maxBody)); ; {
 		var m runMessage
 		if messages.Decode(&m) != nil {

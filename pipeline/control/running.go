@@ -32,32 +32,32 @@ func (a *API) pipelines() []*pipeline.Pipeline {
 	return slices.DeleteFunc([]*pipeline.Pipeline{a.c.Pipeline, a.c.Runs}, func(p *pipeline.Pipeline) bool { return p == nil })
 }
 
-func (a *API) underway(ctx context.Context, q *InNamespace) ([]pipeline.Running, error) {
-	list, sees := []pipeline.Running{}, askerOf(ctx).sees
+func (a *API) underway(ctx context.Context, q *InNamespace) ([]pipeline.RunningEffect, error) {
+	list, sees := []pipeline.RunningEffect{}, requesterOf(ctx).sees
 	for i, p := range a.pipelines() {
 		if i == 0 || p != a.c.Pipeline {
-			list = append(list, slices.DeleteFunc(p.Running(q.Namespace), func(r pipeline.Running) bool { return !sees(r.Namespace) })...)
+			list = append(list, slices.DeleteFunc(p.ListRunning(q.Namespace), func(r pipeline.RunningEffect) bool { return !sees(r.Namespace) })...)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y pipeline.Running) int { return strings.Compare(x.Run, y.Run) })
+	slices.SortStableFunc(list, func(x, y pipeline.RunningEffect) int { return strings.Compare(x.Run, y.Run) })
 	return list, nil
 }
 
-// runs returns a run that is under way and that the caller may see, and the pipeline that has it.
-func (a *API) runs(ctx context.Context, id string) (*pipeline.Pipeline, pipeline.Running, error) {
-	sees := askerOf(ctx).sees
+// findRun returns a run that is under way and that the caller may see, and the pipeline that has it.
+func (a *API) findRun(ctx context.Context, id string) (*pipeline.Pipeline, pipeline.RunningEffect, error) {
+	sees := requesterOf(ctx).sees
 	for _, p := range a.pipelines() {
-		for _, r := range p.Running("") {
+		for _, r := range p.ListRunning("") {
 			if r.Run == strings.ToUpper(id) && sees(r.Namespace) {
 				return p, r, nil
 			}
 		}
 	}
-	return nil, pipeline.Running{}, failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
+	return nil, pipeline.RunningEffect{}, failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
 }
 
 func (a *API) runningCode(ctx context.Context, q *OfRun) (Code, error) {
-	p, r, err := a.runs(ctx, q.ID)
+	p, r, err := a.findRun(ctx, q.ID)
 	if err != nil {
 		return Code{}, err
 	}
@@ -65,7 +65,7 @@ func (a *API) runningCode(ctx context.Context, q *OfRun) (Code, error) {
 	if err != nil {
 		return Code{}, failure(http.StatusNotFound, "%v", err)
 	}
-	return a.reviewed(ctx, language, string(code), r.Session != ""), nil
+	return a.reviewCode(ctx, language, string(code), r.Session != ""), nil
 }
 
 type CodeQuery struct {
@@ -76,14 +76,14 @@ type CodeQuery struct {
 const maxReview = 2 << 20 // bytes of a body with code to review
 
 func (a *API) review(ctx context.Context, q *CodeQuery) (Code, error) {
-	return a.reviewed(ctx, q.Language, q.Code, true), nil
+	return a.reviewCode(ctx, q.Language, q.Code, true), nil
 }
 
 // reviewTime bounds a review for a person who waits to decide.
 const reviewTime = 5 * time.Second
 
-// reviewed finds what is dangerous in code. That it can't be looked at is no error: a person reads it.
-func (a *API) reviewed(ctx context.Context, language, code string, cell bool) Code {
+// reviewCode finds what is dangerous in code. That it can't be looked at is no error: a person reads it.
+func (a *API) reviewCode(ctx context.Context, language, code string, cell bool) Code {
 	c := Code{Language: language, Code: code, Dangers: []validate.Danger{}}
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
@@ -109,40 +109,40 @@ type Interruption struct {
 
 func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {
 	var res pipeline.Outcome
-	p, r, err := a.runs(ctx, q.ID)
+	p, r, err := a.findRun(ctx, q.ID)
 	if err == nil {
 		_, res, err = pipeline.Do(ctx, p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
 	}
 	if errors.Is(err, pipeline.ErrNotRunning) { // it has just ended
 		err = failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
 	}
-	return Late{res.LateRow()}, err
+	return Late{res.LateRowWarning()}, err
 }
 
 // watch tells what a program that is under way writes and shows, and what happens about it.
 func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	q, err := watchRun.Arguments(r)
 	var p *pipeline.Pipeline
-	var run pipeline.Running
+	var run pipeline.RunningEffect
 	if err == nil {
-		p, run, err = a.runs(r.Context(), q.ID)
+		p, run, err = a.findRun(r.Context(), q.ID)
 	}
 	ctx, leave := r.Context(), func() {}
 	if err == nil {
-		ctx, leave, err = a.watches.Take(ctx, askerOf(ctx).client())
+		ctx, leave, err = a.watches.Acquire(ctx, requesterOf(ctx).client())
 	}
 	if err != nil {
 		deny(w, err)
 		return
 	}
 	defer leave()
-	if err := door.Unhurried(w); err != nil {
+	if err := door.ClearDeadlines(w); err != nil {
 		deny(w, err)
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	out := &parts{Stream: door.BeginLines(w, r), broken: stop}
+	out := &partWriter{Stream: door.BeginLines(w, r), broken: stop}
 	defer out.Close()
 	out.send(Part{Run: run.Run})
 	sent := make(chan struct{})
@@ -161,8 +161,8 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 			tell(e)
 		}
 	}()
-	_ = p.Follow(ctx, run.Namespace, run.Run, pipeline.Follower{
-		Output: func(n int, b []byte) error { return out.pieces(n, b) },
+	_ = p.FollowProgram(ctx, run.Namespace, run.Run, pipeline.Follower{
+		Output: func(n int, b []byte) error { return out.sendPieces(n, b) },
 		Display: func(b kernel.Bundle) error {
 			out.send(Part{Display: b})
 			return nil
@@ -175,8 +175,8 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 // pieceSize is how much of an output one part has at most, in bytes.
 const pieceSize = 64 << 10
 
-// pieces sends output in parts that a client can take one by one, each of whole characters where there are any.
-func (o *parts) pieces(n int, b []byte) error {
+// sendPieces sends output in parts that a client can take one by one, each of whole characters where there are any.
+func (o *partWriter) sendPieces(n int, b []byte) error {
 	for len(b) > 0 {
 		size := min(len(b), pieceSize)
 		for back := 0; size < len(b) && back < utf8.UTFMax && !utf8.RuneStart(b[size]); back++ {

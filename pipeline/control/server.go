@@ -56,7 +56,7 @@ func (l *Listener) Close() error {
 		err = l.http.Close()
 	}
 	<-l.ended
-	l.api.End()
+	l.api.Close()
 	return err
 }
 
@@ -75,7 +75,7 @@ func (s *sameUser) Accept() (net.Conn, error) {
 		}
 		uid, err := peer(conn)
 		switch {
-		case err != nil || !welcome(uid):
+		case err != nil || !isAllowedUser(uid):
 			s.log.Warn("control: another user was refused", "uid", uid, "error", err)
 		case s.clients.Add(1) > maxClients:
 			s.clients.Add(-1)

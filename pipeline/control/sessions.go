@@ -52,8 +52,8 @@ func (a *Ambiguous) Error() string {
 
 var idLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z]{1,26}$`) })
 
-// find returns the session whose id is, or begins with, text: the living come before the dead.
-func (a *API) find(ctx context.Context, text string) (session.Info, error) {
+// findSession returns the session whose id is, or begins with, text: the living come before the dead.
+func (a *API) findSession(ctx context.Context, text string) (session.Info, error) {
 	unknown := fmt.Errorf("%w: %.40q", session.ErrUnknown, text)
 	if !idLike().MatchString(text) {
 		return session.Info{}, unknown
@@ -81,15 +81,15 @@ func (a *API) find(ctx context.Context, text string) (session.Info, error) {
 
 // sessions lists the sessions of a namespace, or of all for "", that the caller may see.
 func (a *API) sessions(ctx context.Context, namespace string) []session.Info {
-	sees := askerOf(ctx).sees
+	sees := requesterOf(ctx).sees
 	return slices.DeleteFunc(session.List(a.c.Pipeline, namespace), func(i session.Info) bool { return !sees(i.Namespace) })
 }
 
 func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
-	if err := askerOf(ctx).reach(cmp.Or(q.Namespace, "default")); err != nil {
+	if err := requesterOf(ctx).checkNamespace(cmp.Or(q.Namespace, "default")); err != nil {
 		return session.Info{}, err
 	}
-	if err := computable(q.Limits); err != nil {
+	if err := checkComputable(q.Limits); err != nil {
 		return session.Info{}, err
 	}
 	n := session.New{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
@@ -101,8 +101,8 @@ func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
 	return info, err
 }
 
-func (a *API) end(ctx context.Context, q *OfSession) (session.Info, error) {
-	info, err := a.find(ctx, q.ID)
+func (a *API) endSession(ctx context.Context, q *OfSession) (session.Info, error) {
+	info, err := a.findSession(ctx, q.ID)
 	if err != nil {
 		return info, err
 	}
@@ -111,7 +111,7 @@ func (a *API) end(ctx context.Context, q *OfSession) (session.Info, error) {
 }
 
 func (a *API) state(ctx context.Context, q *OfSession) (session.State, error) {
-	info, err := a.find(ctx, q.ID)
+	info, err := a.findSession(ctx, q.ID)
 	if err != nil {
 		return session.State{}, err
 	}
@@ -125,7 +125,7 @@ const usageWorkers = 8
 func (a *API) usage(ctx context.Context, q *OfLimits) ([]Used, error) {
 	list := a.sessions(ctx, q.Namespace)
 	if q.Session != "" {
-		info, err := a.find(ctx, q.Session)
+		info, err := a.findSession(ctx, q.Session)
 		if err == nil && info.State == "dead" {
 			_, err = session.UsageOf(a.c.Pipeline, info.Namespace, info.ID) // says why
 		}

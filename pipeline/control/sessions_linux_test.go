@@ -36,8 +36,8 @@ func TestFind(t *testing.T) {
 		"a NUL":      {"a\x00b", "", http.StatusNotFound},
 		"a pattern":  {".*", "", http.StatusNotFound},
 	} {
-		list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: tt.id})
-		_, deep := Ask(t.Context(), r.Client, InspectSession, OfSession{ID: tt.id})
+		list, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: tt.id})
+		_, deep := Call(t.Context(), r.Client, InspectSession, OfSession{ID: tt.id})
 		switch {
 		case tt.want == "":
 			if !errors.As(err, &f) || f.Status != tt.code {
@@ -50,17 +50,17 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: got %v, %v, %v", name, list, err, deep)
 		}
 	}
-	_, err := Ask(t.Context(), r.Client, EndSession, OfSession{ID: a.ID[:common]})
+	_, err := Call(t.Context(), r.Client, EndSession, OfSession{ID: a.ID[:common]})
 	if err == nil || !strings.Contains(err.Error(), a.ID) || !strings.Contains(err.Error(), b.ID) {
 		t.Errorf("who may be meant is not told: %v", err)
 	}
-	if _, err := Ask(t.Context(), r.Client, EndSession, OfSession{ID: a.ID}); err != nil {
+	if _, err := Call(t.Context(), r.Client, EndSession, OfSession{ID: a.ID}); err != nil {
 		t.Error(err)
 	}
-	if list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID[:common]}); err != nil || len(list) != 1 || list[0].ID != b.ID {
+	if list, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID[:common]}); err != nil || len(list) != 1 || list[0].ID != b.ID {
 		t.Errorf("the living come first: %v, %v", list, err)
 	}
-	if _, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID}); !errors.As(err, &f) || f.Status != http.StatusGone {
+	if _, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID}); !errors.As(err, &f) || f.Status != http.StatusGone {
 		t.Errorf("one that has ended: %v", err)
 	}
 }
@@ -68,28 +68,28 @@ func TestFind(t *testing.T) {
 func TestLimits(t *testing.T) {
 	p := pipeline.New(pipeline.Config{Audit: recorder(func(context.Context, []audit.Entry) error { return nil })})
 	c := connect(t, serve(t, Config{Pipeline: p}))
-	now, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: 100, Wall: 7}})
+	now, err := Call(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: 100, Wall: 7}})
 	if err != nil || now.Limits.RAM != 100 || now.Limits.Wall != 7 || now.Limits.Processes == 0 || now.Caps.RAM < 100 {
 		t.Errorf("got %+v, %v", now, err)
 	}
-	if got, err := Ask(t.Context(), c, GetLimits, OfLimits{InNamespace: InNamespace{Namespace: "team"}}); err != nil || got != now {
+	if got, err := Call(t.Context(), c, GetLimits, OfLimits{InNamespace: InNamespace{Namespace: "team"}}); err != nil || got != now {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err := Ask(t.Context(), c, GetLimits, OfLimits{}); err != nil || got.Namespace != "default" || got.Limits.RAM == 100 {
+	if got, err := Call(t.Context(), c, GetLimits, OfLimits{}); err != nil || got.Namespace != "default" || got.Limits.RAM == 100 {
 		t.Errorf("another namespace: %+v, %v", got, err)
 	}
 	var f *Failure
 	for name, l := range map[string]pipeline.Limits{
 		"above the cap": {RAM: now.Caps.RAM + 1}, "below nothing": {CPU: -1}, "an overflow": {RAM: 1 << 62}, "much time": {Wall: 1e300},
 	} {
-		if _, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: l}); !errors.As(err, &f) || f.Status >= 500 {
+		if _, err := Call(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: l}); !errors.As(err, &f) || f.Status >= 500 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: now.Caps.RAM + 1}}); !errors.As(err, &f) || !strings.Contains(f.Hint, "caps.ram_mb") {
+	if _, err := Call(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: now.Caps.RAM + 1}}); !errors.As(err, &f) || !strings.Contains(f.Hint, "caps.ram_mb") {
 		t.Errorf("which cap it is is not told: %+v", f)
 	}
-	if got, err := Ask(t.Context(), c, GetLimits, OfLimits{InNamespace: InNamespace{Namespace: "team"}}); err != nil || got != now {
+	if got, err := Call(t.Context(), c, GetLimits, OfLimits{InNamespace: InNamespace{Namespace: "team"}}); err != nil || got != now {
 		t.Errorf("what was refused changed them: %+v, %v", got, err)
 	}
 }

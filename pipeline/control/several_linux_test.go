@@ -19,7 +19,7 @@ import (
 // TestSeveralNamespaces: a person of some namespaces has exactly theirs searched, counted and summed up.
 func TestSeveralNamespaces(t *testing.T) {
 	p := overHTTP(t)
-	c := Within(p.listener.api)
+	c := LocalClient(p.listener.api)
 	as := func(namespaces ...string) context.Context {
 		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.ParseNamespaces(namespaces)})
 	}
@@ -41,7 +41,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 	hosttest.Until(t, "it runs", func() bool { l := p.listener.api.c.Pipeline.Load(); return l.Running > 0 })
 	both, covert := as("team", "second"), as("covert")
-	found, err := Ask(both, c, SearchLog, LogQuery{Limit: 1000})
+	found, err := Call(both, c, SearchLog, LogQuery{Limit: 1000})
 	must(t, err)
 	of := map[string]int{}
 	for _, r := range found.Rows {
@@ -55,9 +55,9 @@ func TestSeveralNamespaces(t *testing.T) {
 		running int
 		runs    int64
 	}{"both": {both, 0, 2}, "covert": {covert, 1, 1}, "all": {as("*"), 1, 3}} {
-		q, err := Ask(want.ctx, c, GetQueue, Nothing{})
+		q, err := Call(want.ctx, c, GetQueue, NoArguments{})
 		must(t, err)
-		s, err := Ask(want.ctx, c, GetStats, Nothing{})
+		s, err := Call(want.ctx, c, GetStats, NoArguments{})
 		must(t, err)
 		n := int64(0)
 		for _, one := range s.Runs {
@@ -67,7 +67,7 @@ func TestSeveralNamespaces(t *testing.T) {
 			t.Errorf("%s: got %+v, %+v", name, q, s)
 		}
 	}
-	f, err := Ask(both, c, GetFigures, FiguresQuery{Days: 2})
+	f, err := Call(both, c, GetFigures, FiguresQuery{Days: 2})
 	if err != nil || !slices.Equal(f.Namespaces, []string{"second", "team"}) || f.Days[len(f.Days)-1].Runs != 2 || f.Days[len(f.Days)-1].Failed != 0 {
 		t.Errorf("figures: got %+v, %v", f, err)
 	}
@@ -101,24 +101,24 @@ func TestFiguresPartly(t *testing.T) {
 	p := overHTTP(t)
 	log := slowly{p.log, make(chan struct{})}
 	p.listener.api.c.Records = log
-	c := Within(p.listener.api)
+	c := LocalClient(p.listener.api)
 	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
-	if f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || len(f.Days) != 0 {
+	if f, err := Call(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || len(f.Days) != 0 {
 		t.Errorf("got %+v, %v", f, err)
 	}
 	close(log.next)
 	hosttest.Until(t, "all of it is summed up", func() bool {
-		f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2})
+		f, err := Call(boss, c, GetFigures, FiguresQuery{Days: 2})
 		must(t, err)
 		return !f.Partly && f.Days[len(f.Days)-1].Runs == 1
 	})
 	p.listener.api.c.Records = slowly{p.log, nil}
 	p.exec(p.mine, "true")
-	if f, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || f.Days[len(f.Days)-1].Runs != 1 {
+	if f, err := Call(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || f.Days[len(f.Days)-1].Runs != 1 {
 		t.Errorf("one more: got %+v, %v", f, err)
 	}
-	p.listener.api.End()
-	if _, err := Ask(boss, c, GetFigures, FiguresQuery{Days: 2}); err == nil {
+	p.listener.api.Close()
+	if _, err := Call(boss, c, GetFigures, FiguresQuery{Days: 2}); err == nil {
 		t.Error("the server has ended, and reads on")
 	}
 }
@@ -134,7 +134,7 @@ func TestPercentiles(t *testing.T) {
 	for i := range 1000 {
 		counted[threeDigits(float64(i))]++
 	}
-	if a, b, none := below(counted, 500), below(counted, 950), below(nil, 0); a != 500 || b != 950 || none != 0 {
+	if a, b, none := percentile(counted, 500), percentile(counted, 950), percentile(nil, 0); a != 500 || b != 950 || none != 0 {
 		t.Errorf("got %v, %v, %v", a, b, none)
 	}
 }

@@ -31,7 +31,7 @@ func listen(dir string, pid int) (*socket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := private(dir); err != nil {
+	if err := checkPrivate(dir); err != nil {
 		return nil, err
 	}
 	unlock, err := lock(dir)
@@ -41,14 +41,14 @@ func listen(dir string, pid int) (*socket, error) {
 	defer unlock()
 	left, err := sockets(dir)
 	for _, name := range left {
-		_, _ = free(dir, name) // of servers that were killed; should it not be possible, the next one tries again
+		_, _ = isFree(dir, name) // of servers that were killed; should it not be possible, the next one tries again
 	}
 	if err != nil {
 		return nil, err
 	}
 	for i := range maxNames {
 		name := socketName(pid, i)
-		free, err := free(dir, name)
+		free, err := isFree(dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -59,9 +59,9 @@ func listen(dir string, pid int) (*socket, error) {
 	return nil, fmt.Errorf("%d servers there have the process id %d", maxNames, pid)
 }
 
-// free reports whether there is no living server of this name, and removes a dead one's socket. The
+// isFree reports whether there is no living server of this name, and removes a dead one's socket. The
 // caller holds the directory's lock.
-func free(dir, name string) (bool, error) {
+func isFree(dir, name string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	conn, err := dial(ctx, dir, name)
@@ -79,7 +79,7 @@ func free(dir, name string) (bool, error) {
 
 // listenAt makes the socket of a name that is free.
 func listenAt(dir, name string) (*socket, error) {
-	path, done, err := short(dir, name)
+	path, done, err := shortSocketPath(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (s *socket) remove() {
 	}
 }
 
-// private makes sure that dir is a directory that only this user can enter.
-func private(dir string) error {
+// checkPrivate makes sure that dir is a directory that only this user can enter.
+func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
@@ -133,8 +133,8 @@ func lock(dir string) (unlock func(), err error) {
 // maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.
 const maxPath = 107
 
-// short returns a path of a socket that bind(2) and connect(2) take, until done is called.
-func short(dir, name string) (path string, done func(), err error) {
+// shortSocketPath returns a path of a socket that bind(2) and connect(2) take, until done is called.
+func shortSocketPath(dir, name string) (path string, done func(), err error) {
 	if path = filepath.Join(dir, name+socketSuffix); len(path) <= maxPath {
 		return path, func() {}, nil
 	}
@@ -148,7 +148,7 @@ func short(dir, name string) (path string, done func(), err error) {
 // dial connects to the socket of this name, if it is of who may connect to ours: others would be told what is for ours
 // alone, and believed.
 func dial(ctx context.Context, dir, name string) (net.Conn, error) {
-	path, done, err := short(dir, name)
+	path, done, err := shortSocketPath(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 		return nil, err
 	}
 	uid, err := peer(conn)
-	if err == nil && !welcome(uid) {
+	if err == nil && !isAllowedUser(uid) {
 		err = fmt.Errorf("the user %d listens there, and not you", uid)
 	}
 	if err != nil {
@@ -195,5 +195,5 @@ func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
 	return cred, err
 }
 
-// welcome reports whether a user may connect.
-func welcome(uid int) bool { return uid == 0 || uid == os.Geteuid() }
+// isAllowedUser reports whether a user may connect.
+func isAllowedUser(uid int) bool { return uid == 0 || uid == os.Geteuid() }

@@ -119,7 +119,7 @@ func TestOtherUser(t *testing.T) {
 		t.Errorf("the log has %s", response.String())
 	}
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, 65534: false, -1: false} {
-		if welcome(uid) != want {
+		if isAllowedUser(uid) != want {
 			t.Errorf("uid %d: welcome %v", uid, !want)
 		}
 	}

@@ -16,9 +16,9 @@ func (s *socket) remove() {}
 
 func listen(string, int) (*socket, error) { return nil, errors.ErrUnsupported }
 
-func free(string, string) (bool, error) { return false, errors.ErrUnsupported }
+func isFree(string, string) (bool, error) { return false, errors.ErrUnsupported }
 
-func private(dir string) error {
+func checkPrivate(dir string) error {
 	_, err := os.Stat(dir)
 	return err
 }
@@ -32,4 +32,4 @@ func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 
 func peer(net.Conn) (int, error) { return -1, errors.ErrUnsupported }
 
-func welcome(int) bool { return false }
+func isAllowedUser(int) bool { return false }

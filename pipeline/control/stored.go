@@ -41,7 +41,7 @@ func (a *API) stored(ctx context.Context, q *StoredQuery) ([]Stored, error) {
 	} else if r, err := a.c.Results.Metadata(strings.ToUpper(q.Run)); err == nil && (q.Namespace == "" || q.Namespace == r.Namespace) {
 		records = []results.Record{r}
 	}
-	sees := askerOf(ctx).sees
+	sees := requesterOf(ctx).sees
 	records = slices.DeleteFunc(records, func(r results.Record) bool { return !sees(r.Namespace) })
 	for _, r := range records[:min(len(records), q.Limit)] {
 		list = append(list, Stored{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...), r.StdoutCut, r.StderrCut})
@@ -66,7 +66,7 @@ type StoredPart struct {
 func (a *API) storedPart(ctx context.Context, q *PartQuery) (StoredPart, error) {
 	unknown := failure(http.StatusNotFound, "nothing of that is kept")
 	r, err := a.c.Results.Metadata(strings.ToUpper(q.ID))
-	if err != nil || !askerOf(ctx).sees(r.Namespace) {
+	if err != nil || !requesterOf(ctx).sees(r.Namespace) {
 		return StoredPart{}, unknown
 	}
 	if q.Name == "result" {

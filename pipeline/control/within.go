@@ -18,39 +18,39 @@ type pageKey struct{}
 // pageHeader says at the server's own socket that its user asks on the page. Anybody else's is not heeded.
 const pageHeader = "Sandboxmcp-Page"
 
-// Within returns a client of an API of this process, for the page: the identity that a call's context has is who asks.
-func Within(a *API) *Client {
-	return &Client{server: a.c.Server, at: &operation.Server{URL: "http://server", Failed: failed, HTTP: &http.Client{Transport: within{a}, Timeout: maxWait}}}
+// LocalClient returns a client of an API of this process, for the page: the identity that a call's context has is who asks.
+func LocalClient(a *API) *Client {
+	return &Client{server: a.c.Server, at: &operation.Server{URL: "http://server", Failed: failed, HTTP: &http.Client{Transport: localTransport{a}, Timeout: maxWait}}}
 }
 
 // ForPage returns a client on the same connections, whose requests the log has as the page's.
 func (c *Client) ForPage() *Client {
 	own := *c
 	at := *c.at
-	at.HTTP = &http.Client{Transport: marked{at.HTTP.Transport}, Timeout: maxWait}
+	at.HTTP = &http.Client{Transport: pageTransport{at.HTTP.Transport}, Timeout: maxWait}
 	own.at = &at
 	return &own
 }
 
-// marked sends requests as the page's.
-type marked struct{ http.RoundTripper }
+// pageTransport sends requests as the page's.
+type pageTransport struct{ http.RoundTripper }
 
-func (m marked) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m pageTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set(pageHeader, "yes")
 	return m.RoundTripper.RoundTrip(r)
 }
 
-// within is a transport to an API of this process.
-type within struct{ api *API }
+// localTransport is a transport to an API of this process.
+type localTransport struct{ api *API }
 
-func (t within) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, ok := identity.From(r.Context()); !ok {
 		return nil, errors.New("nobody asks: this is a bug of sandboxmcp")
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), pageKey{}, true))
 	body, out := io.Pipe()
-	w := &answering{header: http.Header{}, out: out, begun: make(chan struct{})}
+	w := &pipedResponse{header: http.Header{}, out: out, begun: make(chan struct{})}
 	r = r.Clone(ctx)
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -79,22 +79,22 @@ func (t within) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: -1, Request: r, Body: &reading{body, cancel}}, nil
+		ContentLength: -1, Request: r, Body: &cancellingBody{body, cancel}}, nil
 }
 
-// reading ends the request where its client closes the answer, as a connection that ends does.
-type reading struct {
+// cancellingBody ends the request where its client closes the answer, as a connection that ends does.
+type cancellingBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
 }
 
-func (r *reading) Close() error {
+func (r *cancellingBody) Close() error {
 	r.cancel()
 	return r.PipeReader.Close()
 }
 
-// answering is an answer that its client reads as it comes.
-type answering struct {
+// pipedResponse is an answer that its client reads as it comes.
+type pipedResponse struct {
 	header http.Header
 	out    *io.PipeWriter
 	once   sync.Once
@@ -102,26 +102,26 @@ type answering struct {
 	begun  chan struct{}
 }
 
-func (w *answering) Header() http.Header { return w.header }
+func (w *pipedResponse) Header() http.Header { return w.header }
 
-func (w *answering) WriteHeader(status int) {
+func (w *pipedResponse) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status = status
 		close(w.begun)
 	})
 }
 
-func (w *answering) Write(b []byte) (int, error) {
+func (w *pipedResponse) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.out.Write(b)
 }
 
 // FlushError is for http.ResponseController, as those of deadlines are: there is nothing on the way that they could be
 // for.
-func (w *answering) FlushError() error { return nil }
+func (w *pipedResponse) FlushError() error { return nil }
 
 // SetReadDeadline does nothing: the request is there.
-func (w *answering) SetReadDeadline(time.Time) error { return nil }
+func (w *pipedResponse) SetReadDeadline(time.Time) error { return nil }
 
 // SetWriteDeadline does nothing: who reads the answer is this process.
-func (w *answering) SetWriteDeadline(time.Time) error { return nil }
+func (w *pipedResponse) SetWriteDeadline(time.Time) error { return nil }

@@ -14,7 +14,7 @@ import (
 // net/http when it skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice
 // when the client leaves. A handler that answers for long reads the body first.
 //
-// What has come counts among what the request holds, until its end or [Visit.Free]; where there is no room for it,
+// What has come counts among what the request holds, until its end or [Visit.ReleaseBody]; where there is no room for it,
 // reading ends with a *[Refused].
 type body struct {
 	io.ReadCloser

@@ -21,7 +21,7 @@ import (
 func whose(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who := r.Header.Get("Who"); who != "" {
-			if err := Prove(r.Context(), who); err != nil {
+			if err := Authenticate(r.Context(), who); err != nil {
 				status(w, err)
 				return
 			}
@@ -47,8 +47,8 @@ func small() bounds {
 	return b
 }
 
-// begin sends a part of a request, which has a body of 100 MB in chunks or by length.
-func begin(t *testing.T, d *Door, who, part string) net.Conn {
+// beginRequest sends a part of a request, which has a body of 100 MB in chunks or by length.
+func beginRequest(t *testing.T, d *Door, who, part string) net.Conn {
 	t.Helper()
 	conn := dial(t, d)
 	head := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n"
@@ -88,24 +88,24 @@ func TestBudget(t *testing.T) {
 		fmt.Fprint(w, len(body))
 	})}, small())
 	for range 9 { // that promise a lot, and bring nothing
-		begin(t, d, "slow", "{")
+		beginRequest(t, d, "slow", "{")
 	}
 	hosttest.Until(t, "nine are under way", func() bool { return taken(d) > 9*requestCost })
 	few := taken(d) + requestCost
-	if got := answer(begin(t, d, "slow", strings.Repeat("x", 256<<10))); !strings.HasPrefix(got, "429 1 ") {
+	if got := answer(beginRequest(t, d, "slow", strings.Repeat("x", 256<<10))); !strings.HasPrefix(got, "429 1 ") {
 		t.Errorf("more than a quarter: got %s", got)
 	}
 	hosttest.Until(t, "the refused one holds nothing", func() bool { return taken(d) < few })
 	held := taken(d)
 	part := strings.Repeat("x", 200<<10)
 	for _, who := range []string{"b", "c", "d", "e"} {
-		begin(t, d, who, part)
+		beginRequest(t, d, who, part)
 	}
 	hosttest.Until(t, "the others hold much", func() bool { return taken(d) >= held+4*(requestCost+int64(len(part))) })
-	if got := answer(begin(t, d, "f", part+part[:50<<10])); !strings.HasPrefix(got, "503 1 ") {
+	if got := answer(beginRequest(t, d, "f", part+part[:50<<10])); !strings.HasPrefix(got, "503 1 ") {
 		t.Errorf("more than there is: got %s", got)
 	}
-	if code, got, _ := ask(t, d, "POST", "/", "Who", "honest"); code != 200 || got != "0" {
+	if code, got, _ := request(t, d, "POST", "/", "Who", "honest"); code != 200 || got != "0" {
 		t.Errorf("a small request: got %d %s", code, got)
 	}
 }
@@ -116,12 +116,12 @@ func TestBudgetIsReturned(t *testing.T) {
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(r, MaxBody)
 		if r.URL.Path == "/keep" {
-			holds <- VisitOf(r.Context()).Keep()
+			holds <- VisitOf(r.Context()).RetainBody()
 		}
 		_ = Decode(r.Context(), len(body), Values(body), func() error { return nil })
 		fmt.Fprint(w, len(body), err)
 	})}, usual)
-	begin(t, d, "a", strings.Repeat("x", 1<<20)).Close()
+	beginRequest(t, d, "a", strings.Repeat("x", 1<<20)).Close()
 	conn := dial(t, d)
 	must(io.WriteString(conn, "POST /keep HTTP/1.1\r\nHost: localhost\r\nWho: a\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("[", 100_000)))
 	if got := answer(conn); !strings.HasPrefix(got, "200 ") {
@@ -174,14 +174,14 @@ func TestRequestsOfNobody(t *testing.T) {
 		}
 	})}, small())
 	for range 8 { // there is room for three
-		begin(t, d, "", "{")
+		beginRequest(t, d, "", "{")
 	}
 	for range 5 {
 		if err := <-ended; err != errNoRoom {
 			t.Errorf("an old one ended with %v", err)
 		}
 	}
-	if code, got, _ := ask(t, d, "GET", "/", "Who", "honest"); code != 200 {
+	if code, got, _ := request(t, d, "GET", "/", "Who", "honest"); code != 200 {
 		t.Errorf("got %d %s", code, got)
 	}
 }
@@ -198,7 +198,7 @@ func TestUnreadAnswers(t *testing.T) {
 	unread := dial(t, d)
 	must(io.WriteString(unread, "GET / HTTP/1.1\r\nHost: localhost\r\nWho: a\r\n\r\n"))
 	hosttest.Until(t, "an answer waits", func() bool { return taken(d) > 12<<20 })
-	if code, got, _ := ask(t, d, "GET", "/", "Who", "a"); code != 200 || len(got) != 12<<20 {
+	if code, got, _ := request(t, d, "GET", "/", "Who", "a"); code != 200 || len(got) != 12<<20 {
 		t.Errorf("got %d, %d bytes", code, len(got))
 	}
 	if first, second := <-failed, <-failed; first == nil && second == nil {
@@ -250,7 +250,7 @@ func TestDecode(t *testing.T) {
 		})
 		fmt.Fprint(w, err)
 	})}, b)
-	if _, got, _ := ask(t, d, "GET", "/", "Who", "a"); got != "<nil>" {
+	if _, got, _ := request(t, d, "GET", "/", "Who", "a"); got != "<nil>" {
 		t.Error(got)
 	}
 	if err := Decode(t.Context(), 1<<30, 1<<30, func() error { return io.EOF }); err != io.EOF { // what came through no door
@@ -293,7 +293,7 @@ func TestWaitsOnce(t *testing.T) {
 		if waited := time.Since(start); waited > b.room {
 			t.Errorf("it waited %v, and %v is the most", waited, b.room)
 		}
-		v.Free()
+		v.ReleaseBody()
 		if err := v.reserveBytes(t.Context(), 1); err != nil {
 			t.Errorf("one that has given back what it held waits again: %v", err)
 		}

@@ -13,8 +13,8 @@ import (
 // ServeHTTP answers a request, and notes what it holds until then.
 func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	v, r := d.beginVisit(plain, r)
-	defer v.leave()
-	defer v.deadlines.end()
+	defer v.releaseUser()
+	defer v.deadlines.close()
 	w := &response{ResponseWriter: plain, rc: v.deadlines.rc, timeout: d.b.write, visit: v}
 	defer w.finish()
 	defer d.recovered()

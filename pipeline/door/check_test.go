@@ -46,9 +46,9 @@ func TestHost(t *testing.T) {
 		{proxied, "rebound.example.net", 421, 421},
 	} {
 		for path, want := range map[string]int{"/mcp": tt.status, "/readyz": tt.set} {
-			status, body, h := ask(t, tt.d, "POST", path, "Host", tt.host)
+			status, body, h := request(t, tt.d, "POST", path, "Host", tt.host)
 			if path == "/readyz" {
-				status, body, h = ask(t, tt.d, "GET", path, "Host", tt.host)
+				status, body, h = request(t, tt.d, "GET", path, "Host", tt.host)
 			}
 			if status != want {
 				t.Errorf("%s, Host %s, %s: got %d %s, want %d", tt.d.Address(), tt.host, path, status, body, want)
@@ -99,7 +99,7 @@ func TestOrigin(t *testing.T) {
 		"through a proxy":     {proxied, []string{"Host", "sandbox.example.com", "Origin", "https://sandbox.example.com"}, 200, ""},
 		"proxy, foreign":      {proxied, []string{"Host", "sandbox.example.com", "Origin", "https://evil.example.net"}, 403, ""},
 	} {
-		status, body, h := ask(t, tt.d, "POST", "/mcp", tt.headers...)
+		status, body, h := request(t, tt.d, "POST", "/mcp", tt.headers...)
 		if status != tt.status || h.Get("Access-Control-Allow-Origin") != tt.allowed {
 			t.Errorf("%s: got %d %s %v, want %d", name, status, body, h, tt.status)
 		}
@@ -112,7 +112,7 @@ func TestOrigin(t *testing.T) {
 		origin string
 		status int
 	}{"configured": {open, app, 204}, "foreign": {open, "https://evil.example.net", 403}, "null": {open, "null", 403}, "none configured": {closed, app, 403}} {
-		status, _, h := ask(t, tt.d, "OPTIONS", "/mcp", "Origin", tt.origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+		status, _, h := request(t, tt.d, "OPTIONS", "/mcp", "Origin", tt.origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 		if allowed := h.Get("Access-Control-Allow-Headers"); status != tt.status || (status == 204) != strings.Contains(allowed, "Authorization, Content-Type, Mcp-Session-Id") || h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("preflight, %s: got %d %v", name, status, h)
 		}
@@ -138,7 +138,7 @@ func TestHealth(t *testing.T) {
 		{"GET", "/healthz", 200, `{"status":"ok"}`}, {"HEAD", "/healthz", 200, ""}, {"POST", "/healthz", 405, "send GET"}, {"OPTIONS", "/readyz", 405, "send GET"},
 		{"GET", "/readyz", 503, `{"reason":"nothing can be written","status":"not ready"}`}, {"GET", "/readyz", 503, "not ready"}, {"GET", "/healthz/", 200, "HTTP/1.1 /healthz/ 0"},
 	} {
-		if status, body, _ := ask(t, d, tt.method, tt.path); status != tt.status || !strings.Contains(body, tt.body) {
+		if status, body, _ := request(t, d, tt.method, tt.path); status != tt.status || !strings.Contains(body, tt.body) {
 			t.Errorf("%s %s: got %d %s, want %d %s", tt.method, tt.path, status, body, tt.status, tt.body)
 		}
 	}
@@ -146,7 +146,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("the log says %d times why: %s", n, log)
 	}
 	failed = false
-	if status, body, _ := ask(t, d, "GET", "/readyz"); status != 200 {
+	if status, body, _ := request(t, d, "GET", "/readyz"); status != 200 {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -291,7 +291,7 @@ func TestApart(t *testing.T) {
 		{"/x", []string{"Origin", "https://evil.example"}, 403, "origin"}, {"/x", []string{"Origin", "https://evil.example", "Key", "k"}, 200, "/x"},
 		{"/x", []string{"Host", "evil.example", "Key", "k"}, 421, "http.hosts"},
 	} {
-		if status, body, h := ask(t, d, "GET", tt.path, tt.headers...); status != tt.status || !strings.Contains(body, tt.body) || h.Get("Access-Control-Allow-Origin") != "" {
+		if status, body, h := request(t, d, "GET", tt.path, tt.headers...); status != tt.status || !strings.Contains(body, tt.body) || h.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s %v: got %d %s %v", tt.path, tt.headers, status, body, h)
 		}
 	}

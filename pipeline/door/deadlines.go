@@ -58,8 +58,8 @@ func (d *deadlines) isExpired() bool {
 	return d.expired
 }
 
-// end notes that the handler returns.
-func (d *deadlines) end() {
+// close notes that the handler returns.
+func (d *deadlines) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true

@@ -39,7 +39,7 @@ func TestDeadlinesEnd(t *testing.T) {
 	d, _ := start(t, Config{Cert: cert, Key: key, Handler: handler}, usual)
 	client := ca.client(t)
 	for range 2 {
-		if got, _, err := get(client, d.Address()); got != "yes" {
+		if got, _, err := getOnce(client, d.Address()); got != "yes" {
 			t.Fatalf("got %q, %v", got, err)
 		}
 		v := <-visits

@@ -170,29 +170,29 @@ func (c Config) open(ctx context.Context) (l net.Listener, remove func(), err er
 		return listenUnix(ctx, path, c.Group)
 	}
 	if c.Address == fromSystemd {
-		l, err = passed()
+		l, err = inheritedListener()
 	} else {
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.exposed(l.Addr()); err != nil { // before a request is read
+	if err := c.checkExposure(l.Addr()); err != nil { // before a request is read
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	return l, func() {}, nil
 }
 
-// exposed returns an error for an address that other machines reach, without TLS: tokens would be read on the way.
-func (c Config) exposed(a net.Addr) error {
+// checkExposure returns an error for an address that other machines reach, without TLS: tokens would be read on the way.
+func (c Config) checkExposure(a net.Addr) error {
 	if tcp, ok := a.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() || c.Cert != "" {
 		return nil
 	}
 	return errors.New("other machines reach this address, and tokens need TLS on their way: set http.tls_cert and http.tls_key, or listen at 127.0.0.1 or at unix:PATH behind a proxy that has TLS")
 }
 
-// passed returns the one socket that systemd has passed.
-func passed() (net.Listener, error) {
+// inheritedListener returns the one socket that systemd has passed.
+func inheritedListener() (net.Listener, error) {
 	all, err := activation.Listeners()
 	if err == nil && len(all) == 1 && all[0] != nil {
 		return all[0], nil

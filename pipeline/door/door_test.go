@@ -33,7 +33,7 @@ func TestExposed(t *testing.T) {
 	d, _ := start(t, Config{Address: "0.0.0.0:0", Cert: cert, Key: key}, usual)
 	url := strings.Replace(d.Address(), "[::]", "127.0.0.1", 1)
 	url = strings.Replace(url, "0.0.0.0", "127.0.0.1", 1)
-	if body, _, err := get(ca.client(t), url); body != "HTTP/2.0 / 0" || !strings.HasPrefix(url, "https://127.0.0.1:") {
+	if body, _, err := getOnce(ca.client(t), url); body != "HTTP/2.0 / 0" || !strings.HasPrefix(url, "https://127.0.0.1:") {
 		t.Errorf("%s: got %s, %v", url, body, err)
 	}
 	if d, _ = start(t, Config{Address: "localhost:0"}, usual); !strings.HasPrefix(d.Address(), "http://127.0.0.1:") && !strings.HasPrefix(d.Address(), "http://[::1]:") {
@@ -49,11 +49,11 @@ func TestHTTP2OnUnix(t *testing.T) {
 		tr := client.Transport.(*http.Transport)
 		tr.Protocols = new(http.Protocols)
 		tr.Protocols.SetUnencryptedHTTP2(true)
-		if got, _, err := get(client, "http://localhost/a"); got != want || (err == nil) != (want != "") {
+		if got, _, err := getOnce(client, "http://localhost/a"); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %s, %v", d.Address(), got, err)
 		}
 	}
-	if status, body, _ := ask(t, d, "GET", "/a"); status != 200 || body != "HTTP/1.1 /a 0" {
+	if status, body, _ := request(t, d, "GET", "/a"); status != 200 || body != "HTTP/1.1 /a 0" {
 		t.Errorf("got %d %s", status, body)
 	}
 }

@@ -33,7 +33,7 @@ func start(t *testing.T, c Config, b bounds) (*Door, *hosttest.Buffer) {
 	}
 	if c.Handler == nil {
 		c.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_ = Prove(r.Context(), "somebody")
+			_ = Authenticate(r.Context(), "somebody")
 			body, err := io.ReadAll(r.Body)
 			if too, is := errors.AsType[*http.MaxBytesError](err); is {
 				http.Error(w, fmt.Sprint("more than ", too.Limit), http.StatusRequestEntityTooLarge)
@@ -81,8 +81,8 @@ func raw(t *testing.T, d *Door, request string) string {
 	return string(answer)
 }
 
-// ask sends a request with headers, which are names and values by turns, and returns status, body and headers.
-func ask(t *testing.T, d *Door, method, path string, headers ...string) (int, string, http.Header) {
+// request sends a request with headers, which are names and values by turns, and returns status, body and headers.
+func request(t *testing.T, d *Door, method, path string, headers ...string) (int, string, http.Header) {
 	t.Helper()
 	client := clientOf(t, d)
 	url := "http://" + strings.TrimPrefix(d.Address(), "http://")

@@ -47,15 +47,15 @@ func (l *places) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if with := l.givePlace(c); with != nil {
+		if with := l.acceptConnection(c); with != nil {
 			return with, nil
 		}
 		c.Close()
 	}
 }
 
-// givePlace gives a connection a place, or returns nil.
-func (l *places) givePlace(conn net.Conn) *connection {
+// acceptConnection gives a connection a place, or returns nil.
+func (l *places) acceptConnection(conn net.Conn) *connection {
 	c := &connection{Conn: conn, of: l, address: l.proxies.addressOf(conn.RemoteAddr())}
 	c.close = sync.OnceValue(func() error {
 		l.freePlace(c)
@@ -160,8 +160,8 @@ func (c *connection) markActive() {
 	}
 }
 
-// prove notes that a request of an identity has come.
-func (c *connection) prove(who string) {
+// markAuthenticated notes that a request of an identity has come.
+func (c *connection) markAuthenticated(who string) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.who = who

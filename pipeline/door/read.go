@@ -23,7 +23,7 @@ type passing struct {
 }
 
 func (p *passing) Read(b []byte) (int, error) {
-	p.v.Free()
+	p.v.ReleaseBody()
 	return p.Reader.Read(b)
 }
 

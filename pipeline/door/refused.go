@@ -27,8 +27,8 @@ func (r *Refused) RetryAfter(h http.Header) {
 	}
 }
 
-// AnswerBy has refuse answer in the form of a protocol, with the hint behind the text.
-func (r *Refused) AnswerBy(w http.ResponseWriter, refuse func(w http.ResponseWriter, status int, text string)) {
+// WriteWith has refuse answer in the form of a protocol, with the hint behind the text.
+func (r *Refused) WriteWith(w http.ResponseWriter, refuse func(w http.ResponseWriter, status int, text string)) {
 	r.RetryAfter(w.Header())
 	refuse(w, r.Status, r.Text+": "+r.Hint)
 }

@@ -30,9 +30,9 @@ func NewSlots(verb string, all, own, spare int) *Slots {
 	return s
 }
 
-// Take takes a slot for a client until release. The context that it returns ends with ctx, with Stop and with release.
+// Acquire takes a slot for a client until release. The context that it returns ends with ctx, with Stop and with release.
 // The error, a *[Refused], is that there is no room, or that the server ends.
-func (s *Slots) Take(ctx context.Context, client string) (_ context.Context, release func(), err error) {
+func (s *Slots) Acquire(ctx context.Context, client string) (_ context.Context, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	room := s.all
@@ -55,11 +55,11 @@ func (s *Slots) Take(ctx context.Context, client string) (_ context.Context, rel
 	return ctx, sync.OnceFunc(func() {
 		unwatch()
 		cancel()
-		s.giveBack(client)
+		s.release(client)
 	}), nil
 }
 
-func (s *Slots) giveBack(client string) {
+func (s *Slots) release(client string) {
 	defer s.running.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,13 +71,13 @@ func (s *Slots) giveBack(client string) {
 	s.freed = make(chan struct{})
 }
 
-// Await is Take that waits for room until ctx ends.
-func (s *Slots) Await(ctx context.Context, client string) (context.Context, func(), error) {
+// WaitAcquire is Take that waits for room until ctx ends.
+func (s *Slots) WaitAcquire(ctx context.Context, client string) (context.Context, func(), error) {
 	for {
 		s.mu.Lock()
 		freed := s.freed
 		s.mu.Unlock()
-		if under, release, err := s.Take(ctx, client); err == nil || s.life.Err() != nil {
+		if under, release, err := s.Acquire(ctx, client); err == nil || s.life.Err() != nil {
 			return under, release, err
 		}
 		select {

@@ -13,7 +13,7 @@ func TestOneCrowd(t *testing.T) {
 	s := NewSlots("watch", 30, 10, 7)
 	leave := map[string][]func(){}
 	take := func(client string) error {
-		_, release, err := s.Take(t.Context(), client)
+		_, release, err := s.Acquire(t.Context(), client)
 		if err == nil {
 			leave[client] = append(leave[client], release)
 		}
@@ -51,18 +51,18 @@ func TestOneCrowd(t *testing.T) {
 func TestSlotsStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots("read", 1, 1, 0)
-		_, first, err := s.Take(t.Context(), "ada")
+		_, first, err := s.Acquire(t.Context(), "ada")
 		if err != nil {
 			t.Fatal(err)
 		}
 		hurried, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("gone"))
-		if _, _, err := s.Await(hurried, "bob"); err == nil || err.Error() != "gone" {
+		if _, _, err := s.WaitAcquire(hurried, "bob"); err == nil || err.Error() != "gone" {
 			t.Errorf("got %v", err)
 		}
 		served := make(chan context.Context, 1)
 		go func() {
-			ctx, release, err := s.Await(t.Context(), "bob")
+			ctx, release, err := s.WaitAcquire(t.Context(), "bob")
 			if err != nil {
 				t.Error(err)
 			}
@@ -81,7 +81,7 @@ func TestSlotsStop(t *testing.T) {
 		if ctx.Err() == nil || s.Taken() != 0 {
 			t.Errorf("it goes on: %d", s.Taken())
 		}
-		if _, _, err := s.Await(t.Context(), "ada"); err == nil || err.Error() != "the server ends" {
+		if _, _, err := s.WaitAcquire(t.Context(), "ada"); err == nil || err.Error() != "the server ends" {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -40,10 +40,10 @@ func listenUnix(ctx context.Context, path, group string) (l net.Listener, remove
 		return nil, nil, err
 	}
 	defer locked.Close()
-	if err := free(ctx, path); err != nil {
+	if err := removeStaleSocket(ctx, path); err != nil {
 		return nil, nil, err
 	}
-	if l, err = (&net.ListenConfig{Control: private}).Listen(ctx, "unix", path); err != nil {
+	if l, err = (&net.ListenConfig{Control: createPrivate}).Listen(ctx, "unix", path); err != nil {
 		return nil, nil, err
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false) // the path may be another's by then
@@ -63,8 +63,8 @@ func listenUnix(ctx context.Context, path, group string) (l net.Listener, remove
 	}), nil
 }
 
-// private sets the mode of a socket, which bind(2) gives its file: nobody else connects before it has its group.
-func private(_, _ string, c syscall.RawConn) (err error) {
+// createPrivate sets the mode of a socket, which bind(2) gives its file: nobody else connects before it has its group.
+func createPrivate(_, _ string, c syscall.RawConn) (err error) {
 	if failed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); failed != nil {
 		return failed
 	}
@@ -97,8 +97,8 @@ func lock(ctx context.Context, dir string) (*os.File, error) {
 	return statefile.LockDir(ctx, dir, time.Second)
 }
 
-// free removes the socket of a server that is dead.
-func free(ctx context.Context, path string) error {
+// removeStaleSocket removes the socket of a server that is dead.
+func removeStaleSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

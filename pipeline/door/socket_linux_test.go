@@ -83,7 +83,7 @@ func TestSocketFile(t *testing.T) {
 		if after.Mode().Perm() != tt.mode || fmt.Sprint(after.Sys().(*syscall.Stat_t).Gid) != group || d.Address() != unixPrefix+path {
 			t.Errorf("%s: got %v at %s", name, after.Mode(), d.Address())
 		}
-		if status, _, _ := ask(t, d, "GET", "/healthz"); status != 200 {
+		if status, _, _ := request(t, d, "GET", "/healthz"); status != 200 {
 			t.Errorf("%s: got %d", name, status)
 		}
 		if err := d.Drain(context.Background()); err != nil {
@@ -217,7 +217,7 @@ func TestSystemd(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, tt.want)
 		}
 		if d := (&Door{address: got, onUnix: name == "Unix"}); name == "TCP" || name == "Unix" {
-			if status, body, _ := ask(t, d, "GET", "/healthz"); status != 200 {
+			if status, body, _ := request(t, d, "GET", "/healthz"); status != 200 {
 				t.Errorf("%s: got %d %s", name, status, body)
 			}
 		}

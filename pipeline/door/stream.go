@@ -97,13 +97,13 @@ func (s *Stream) SendLine(value any) error {
 	if err != nil {
 		return err
 	}
-	return s.Send(s.line(b))
+	return s.Send(s.frameLine(b))
 }
 
 // AddLine adds a line that is JSON, which is sent with the next piece.
-func (s *Stream) AddLine(value []byte) error { return s.Add(s.line(value)) }
+func (s *Stream) AddLine(value []byte) error { return s.Add(s.frameLine(value)) }
 
-func (s *Stream) line(value []byte) []byte {
+func (s *Stream) frameLine(value []byte) []byte {
 	if s.sse {
 		return fmt.Appendf(nil, "data: %s\n\n", value)
 	}
@@ -142,9 +142,9 @@ func (s *Stream) Send(piece []byte) error {
 	return s.err
 }
 
-// Unhurried gives the client of a request all the time in the world, which a door takes from the parts of a body and of
+// ClearDeadlines gives the client of a request all the time in the world, which a door takes from the parts of a body and of
 // an answer again.
-func Unhurried(w http.ResponseWriter) error {
+func ClearDeadlines(w http.ResponseWriter) error {
 	c := http.NewResponseController(w)
 	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
@@ -152,14 +152,14 @@ func Unhurried(w http.ResponseWriter) error {
 // Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is
 // none any more.
 func (s *Stream) Close() {
-	s.Hush()
+	s.StopHeartbeat()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun, s.err = true, errEnded
 }
 
-// Hush has the stream not say by itself any more that it lives, and reports whether anything was sent.
-func (s *Stream) Hush() (begun bool) {
+// StopHeartbeat has the stream not say by itself any more that it lives, and reports whether anything was sent.
+func (s *Stream) StopHeartbeat() (begun bool) {
 	s.hush()
 	s.beats.Wait()
 	s.mu.Lock()

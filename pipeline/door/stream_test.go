@@ -20,7 +20,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("flushed %v, %v", w.Flushed, err)
 		}
 		time.Sleep(2*Heartbeat + time.Second)
-		if !s.Hush() {
+		if !s.StopHeartbeat() {
 			t.Error("it has not begun")
 		}
 		time.Sleep(2 * Heartbeat)
@@ -33,7 +33,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("got %q, %v, want %q", got, w.Header(), want)
 		}
 		w = httptest.NewRecorder()
-		if s := BeginEvents(w); s.Hush() || len(w.Header()) > 0 {
+		if s := BeginEvents(w); s.StopHeartbeat() || len(w.Header()) > 0 {
 			t.Errorf("it has begun by itself: %v", w.Header())
 		}
 	})

@@ -53,7 +53,7 @@ func (a authority) client(t *testing.T, own ...tls.Certificate) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-func get(client *http.Client, url string) (string, *tls.ConnectionState, error) {
+func getOnce(client *http.Client, url string) (string, *tls.ConnectionState, error) {
 	w, err := client.Get(url)
 	if err != nil {
 		return "", nil, err
@@ -69,7 +69,7 @@ func TestRenewal(t *testing.T) {
 	d, log := start(t, Config{Cert: cert, Key: key}, usual)
 	serial := func() string {
 		t.Helper()
-		body, state, err := get(ca.client(t), d.Address()+"/a")
+		body, state, err := getOnce(ca.client(t), d.Address()+"/a")
 		if err != nil || body != "HTTP/2.0 /a 0" {
 			t.Fatalf("got %s, %v", body, err)
 		}
@@ -98,7 +98,7 @@ func TestRenewal(t *testing.T) {
 
 	old := ca.client(t)
 	old.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS11
-	if _, _, err := get(old, d.Address()); err == nil {
+	if _, _, err := getOnce(old, d.Address()); err == nil {
 		t.Error("TLS 1.1 will do")
 	}
 	for _, c := range []Config{{Cert: cert, Key: key}, {Cert: cert, Key: cert}, {Cert: cert, Key: key, ClientCA: key}} {
@@ -125,16 +125,16 @@ func TestClientCertificate(t *testing.T) {
 		client *http.Client
 		want   string // "" is no connection
 	}{"known": {known, "1"}, "none": {ca.client(t), "0"}, "foreign": {foreign, ""}} {
-		if got, _, err := get(tt.client, d.Address()); got != tt.want || (err != nil) != (tt.want == "") {
+		if got, _, err := getOnce(tt.client, d.Address()); got != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%s: got %s, %v, want %s", name, got, err, tt.want)
 		}
 	}
 	write(t, clientCA, append(other.PEM(), '\n'))
 	known.CloseIdleConnections()
-	if got, _, err := get(known, d.Address()); err == nil {
+	if got, _, err := getOnce(known, d.Address()); err == nil {
 		t.Errorf("after a change of the authority: got %s", got)
 	}
-	if got, _, err := get(foreign, d.Address()); got != "1" {
+	if got, _, err := getOnce(foreign, d.Address()); got != "1" {
 		t.Errorf("after a change of the authority: got %s, %v", got, err)
 	}
 }

@@ -78,15 +78,15 @@ func (v *Visit) makeRoom(n int64) {
 
 // evict ends a request of nobody, whose memory counts for nothing from now on. The budget's mutex is held.
 func (v *Visit) evict() {
-	v.unlist()
+	v.removeFromDoor()
 	v.d.budget.addHeld("", -v.held)
 	v.held, v.gone = 0, true
 	v.cancel(errNoRoom)
 	go v.interrupt()
 }
 
-// unlist takes a request from those of nobody. The budget's mutex is held.
-func (v *Visit) unlist() {
+// removeFromDoor takes a request from those of nobody. The budget's mutex is held.
+func (v *Visit) removeFromDoor() {
 	if v.place != nil {
 		v.d.budget.shareOf("").visits.Remove(v.place)
 		v.place = nil
@@ -100,15 +100,15 @@ func (v *Visit) interrupt() {
 	}
 }
 
-// Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Refused], or that
+// Authenticate notes who sends the request. Its connection has proved itself from then on. The error is a *[Refused], or that
 // of the request's context.
-func Prove(ctx context.Context, who string) error {
+func Authenticate(ctx context.Context, who string) error {
 	v := VisitOf(ctx)
 	if v == nil {
 		return nil
 	}
 	if v.conn != nil {
-		v.conn.prove(who)
+		v.conn.markAuthenticated(who)
 	}
 	b := v.d.budget
 	return b.waitForRoom(ctx, v, func() *Refused {
@@ -121,7 +121,7 @@ func Prove(ctx context.Context, who string) error {
 		if why := b.checkRoom(who, v.held); why != nil {
 			return why
 		}
-		v.unlist()
+		v.removeFromDoor()
 		b.addHeld(who, v.held)
 		b.addHeld(v.who, -v.held)
 		v.who = who
@@ -152,8 +152,8 @@ func (v *Visit) reserveBytes(ctx context.Context, n int64) error {
 	})
 }
 
-// Free notes that nothing is held of what has come of the body so far.
-func (v *Visit) Free() {
+// ReleaseBody notes that nothing is held of what has come of the body so far.
+func (v *Visit) ReleaseBody() {
 	if v == nil {
 		return
 	}
@@ -183,8 +183,8 @@ func (v *Visit) boundWait(f func(late <-chan time.Time) bool) bool {
 	return had
 }
 
-// Keep has what the request brought count also after its answer, until release.
-func (v *Visit) Keep() (release func()) {
+// RetainBody has what the request brought count also after its answer, until release.
+func (v *Visit) RetainBody() (release func()) {
 	if v == nil {
 		return func() {}
 	}
@@ -192,18 +192,18 @@ func (v *Visit) Keep() (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v.users++
-	return sync.OnceFunc(v.leave)
+	return sync.OnceFunc(v.releaseUser)
 }
 
-// leave notes that the handler, or whoever keeps what the request brought, needs that no more.
-func (v *Visit) leave() {
+// releaseUser notes that the handler, or whoever keeps what the request brought, needs that no more.
+func (v *Visit) releaseUser() {
 	b := v.d.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if v.users--; v.users > 0 {
 		return
 	}
-	v.unlist()
+	v.removeFromDoor()
 	b.addHeld(v.who, -v.held)
 	v.held = 0
 }

@@ -29,7 +29,7 @@ type Filter struct {
 	Kinds     []string // names of events; nil is all
 }
 
-func (f Filter) wants(e Event) bool {
+func (f Filter) matches(e Event) bool {
 	return (f.Namespace == All || f.Namespace == e.Namespace) && (f.Kinds == nil || slices.Contains(f.Kinds, e.Name))
 }
 
@@ -89,7 +89,7 @@ func (b *Bus) Publish(e Event) {
 	e.Seq = b.seq
 	b.last.add(e, size)
 	for s := range b.subs {
-		if !s.filter.wants(e) {
+		if !s.filter.matches(e) {
 			continue
 		}
 		select {

@@ -8,14 +8,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// Known reports whether there is an event of this name.
-func Known(name string) bool { return slices.Contains(names[:], name) }
+// IsEvent reports whether there is an event of this name.
+func IsEvent(name string) bool { return slices.Contains(names[:], name) }
 
 // Check returns an error for the first of kinds that is no event's name. It says which one was
 // probably meant.
 func Check(kinds []string) error {
 	for _, kind := range kinds {
-		if Known(kind) {
+		if IsEvent(kind) {
 			continue
 		}
 		if suggestion := spelling.DidYouMean(kind, names[:]); suggestion != "" {

@@ -34,7 +34,7 @@ func (r *ring) since(seq uint64, f Filter) (list []Event, forgotten uint64) {
 		forgotten = r.events[0].Seq - seq - 1
 	}
 	for _, e := range r.events {
-		if e.Seq > seq && f.wants(e.Event) {
+		if e.Seq > seq && f.matches(e.Event) {
 			list = append(list, e.Event)
 		}
 	}

@@ -21,7 +21,7 @@ func bounded(data map[string]any) (map[string]any, int) {
 	}
 	total := 0
 	for k, v := range data {
-		total += entry(k, v)
+		total += entrySize(k, v)
 	}
 	data = maps.Clone(data)
 	if total > maxSize {
@@ -33,14 +33,14 @@ func bounded(data map[string]any) (map[string]any, int) {
 // shrink takes values out of data, the largest first, until what stays is small enough, and names the
 // first of them.
 func shrink(data map[string]any, total int) int {
-	keys := slices.SortedFunc(maps.Keys(data), func(a, b string) int { return entry(b, data[b]) - entry(a, data[a]) })
+	keys := slices.SortedFunc(maps.Keys(data), func(a, b string) int { return entrySize(b, data[b]) - entrySize(a, data[a]) })
 	total += maxGone * perName
 	gone := []string{}
 	for _, k := range keys {
 		if total <= maxSize {
 			break
 		}
-		total -= entry(k, data[k])
+		total -= entrySize(k, data[k])
 		delete(data, k)
 		if len(gone) < maxGone && len(k) <= perName {
 			gone = append(gone, k)
@@ -59,8 +59,8 @@ const (
 	perName  = 64
 )
 
-// entry is about how many bytes a value of Data takes. Most are of few types, whose size takes no search.
-func entry(key string, value any) int {
+// entrySize is about how many bytes a value of Data takes. Most are of few types, whose size takes no search.
+func entrySize(key string, value any) int {
 	total := perName + len(key)
 	switch v := value.(type) {
 	case string:

@@ -54,7 +54,7 @@ func planFile[T any](ctx context.Context, r *pipeline.Run, who Caller, name stri
 
 // mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.
 func mayReach(ctx context.Context, r *pipeline.Run, who Caller, name string, write bool) (files.Access, error) {
-	cfg := pipeline.Settings[Config](r.Pipeline)
+	cfg := pipeline.PackageSettings[Config](r.Pipeline)
 	if !cfg.Enabled {
 		return files.Access{}, errHostOff()
 	}
@@ -110,7 +110,7 @@ func fileError(r *pipeline.Run, err error, access files.Access, write bool) erro
 	case errors.Is(err, errors.ErrUnsupported):
 		return pipeline.Refuse(pipeline.StageBackend, err.Error(), "show the files to a program instead, with ", remedy.Bring)
 	}
-	e := pipeline.Broke(pipeline.StageBackend, err)
+	e := pipeline.WrapError(pipeline.StageBackend, err)
 	switch {
 	case !e.Remedy.IsZero():
 	case errors.Is(err, fs.ErrNotExist):

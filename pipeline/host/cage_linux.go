@@ -49,9 +49,9 @@ func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforce
 	return g, home, "cgroup " + g.Detail()
 }
 
-// whole kills all of a cgroup when the kernel has killed one for its memory, which v1 leaves to others, until end is
+// killGroup kills all of a cgroup when the kernel has killed one for its memory, which v1 leaves to others, until end is
 // called.
-func whole(g *cgroup.Group) (end func()) {
+func killGroup(g *cgroup.Group) (end func()) {
 	if g == nil {
 		return func() {}
 	}
@@ -75,8 +75,8 @@ func whole(g *cgroup.Group) (end func()) {
 	}
 }
 
-// emptied kills what is left in a cgroup, and says what became of its bounds.
-func (e *End) emptied(g *cgroup.Group) {
+// addGroupUsage kills what is left in a cgroup, and says what became of its bounds.
+func (e *End) addGroupUsage(g *cgroup.Group) {
 	if g == nil {
 		return
 	}

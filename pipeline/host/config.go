@@ -80,11 +80,11 @@ func (h Config) policy() *Policy {
 }
 
 // Enabled reports whether the operator lets anybody reach the host at all.
-func Enabled(p *pipeline.Pipeline) bool { return pipeline.Settings[Config](p).Enabled }
+func Enabled(p *pipeline.Pipeline) bool { return pipeline.PackageSettings[Config](p).Enabled }
 
 // AccessOf lists what a namespace, or a session of it, may do on the host now.
 func AccessOf(p *pipeline.Pipeline, namespace, session string) []Access {
-	all := pipeline.Settings[Config](p).Access()
+	all := pipeline.PackageSettings[Config](p).Access()
 	for _, g := range hostGrants(p, namespace, session, "") {
 		if verb, what, ok := strings.Cut(g.Question.What, " "); ok {
 			kind := map[string]string{"run": "command", "read": "read", "write": "write"}[verb]
@@ -98,7 +98,7 @@ func hostGrants(p *pipeline.Pipeline, namespace, session, run string) []approval
 	if p.Config.Approvals == nil {
 		return nil
 	}
-	return p.Config.Approvals.Held(approval.Host, approval.Question{Kind: approval.Host, Namespace: pipeline.OrDefault(namespace), Session: session, Run: run})
+	return p.Config.Approvals.GrantsFor(approval.Host, approval.Question{Kind: approval.Host, Namespace: pipeline.NamespaceOrDefault(namespace), Session: session, Run: run})
 }
 
 // approvedHost returns what people have approved just now, exactly as it was asked for.
@@ -120,15 +120,15 @@ func approvedHost(p *pipeline.Pipeline, namespace, session, run string) (pattern
 // AskFor returns the question by which a person is asked for access to the host, or why nobody need be asked.
 // kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
 func AskFor(ctx context.Context, p *pipeline.Pipeline, namespace, kind, pattern, reason string) (approval.Question, error) {
-	q := approval.Question{Kind: approval.Host, Namespace: pipeline.OrDefault(namespace), Reason: reason}
-	what, refused := pipeline.Settings[Config](p).Describe(kind, pattern)
+	q := approval.Question{Kind: approval.Host, Namespace: pipeline.NamespaceOrDefault(namespace), Reason: reason}
+	what, refused := pipeline.PackageSettings[Config](p).Describe(kind, pattern)
 	if q.What = what; refused == nil {
 		refused = RedactQuestion(ctx, p, &q)
 	}
 	if refused == nil {
 		return q, nil
 	}
-	why := pipeline.Broke(pipeline.StageValidate, refused)
+	why := pipeline.WrapError(pipeline.StageValidate, refused)
 	_, _, err := pipeline.Do(ctx, p, pipeline.Denial{
 		Tool: "request_host_access", Namespace: namespace, What: kind + " " + pattern, Stage: why.Stage, Reason: why.Reason, Remedy: why.Remedy,
 	})
@@ -174,7 +174,7 @@ func hostDirectory(kind, dir string) (string, error) {
 func RedactQuestion(ctx context.Context, p *pipeline.Pipeline, q *approval.Question) error {
 	lease, err := p.Config.Vault.LeaseAll(ctx, q.Namespace)
 	if err != nil {
-		return pipeline.NoRedaction("what is asked", err)
+		return pipeline.RedactionError("what is asked", err)
 	}
 	defer lease.Close()
 	return redactQuestion(vault.Leases{lease}, q)

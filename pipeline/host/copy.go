@@ -36,7 +36,7 @@ func (q CopyFile) Subject() pipeline.Subject {
 
 func (q CopyFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Written], error) {
 	var from, to files.Access
-	return planFiles(ctx, r, q.Caller, q.Source+" to "+q.Destination, pipeline.Facts{"source": pipeline.Long(q.Source), "destination": pipeline.Long(q.Destination)},
+	return planFiles(ctx, r, q.Caller, q.Source+" to "+q.Destination, pipeline.Facts{"source": pipeline.LongText(q.Source), "destination": pipeline.LongText(q.Destination)},
 		func(ctx context.Context, who Caller) error {
 			err := checkCopy(r, q)
 			if err == nil && path.IsAbs(q.Source) {
@@ -61,7 +61,7 @@ func (q CopyFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Wr
 
 // checkCopy refuses paths of which it is not clear what they are in.
 func checkCopy(r *pipeline.Run, q CopyFile) error {
-	if !pipeline.Settings[Config](r.Pipeline).Enabled {
+	if !pipeline.PackageSettings[Config](r.Pipeline).Enabled {
 		return errHostOff()
 	}
 	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
@@ -81,7 +81,7 @@ func checkCopy(r *pipeline.Run, q CopyFile) error {
 	if q.Session == "" {
 		return nil
 	}
-	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.Session)
 	if err == nil {
 		r.Leases = slices.Concat(r.Leases[:1], s.Leases()) // behind that of the namespace
 	}
@@ -93,9 +93,9 @@ func copySource(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access
 	case path.IsAbs(q.Source):
 		return a.Read(ctx, q.Source)
 	case q.Run != "":
-		return r.Artifact(q.Run, path.Clean(q.Source), pipeline.Settings[Config](r.Pipeline).maxFile())
+		return r.ReadArtifact(q.Run, path.Clean(q.Source), pipeline.PackageSettings[Config](r.Pipeline).maxFile())
 	}
-	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,9 @@ func copySource(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access
 			return err
 		}
 		defer in.Close()
-		most := pipeline.Settings[Config](r.Pipeline).maxFile()
+		most := pipeline.PackageSettings[Config](r.Pipeline).maxFile()
 		if content, err = io.ReadAll(io.LimitReader(in, most+1)); err == nil && int64(len(content)) > most {
-			err = pipeline.TooLarge(f.Name, most)
+			err = pipeline.TooLargeError(f.Name, most)
 		}
 		return err
 	})
@@ -153,9 +153,9 @@ func copyTo(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access, co
 	case q.Session == "" && r.Pipeline.Config.Results == nil:
 		return w, pipeline.Refuse(pipeline.StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
 	case q.Session == "": // it is an artifact of this action
-		return w, r.Store(ctx, name, pipeline.Settings[Config](r.Pipeline).maxFile(), io.NopCloser(bytes.NewReader(content)))
+		return w, r.StoreFile(ctx, name, pipeline.PackageSettings[Config](r.Pipeline).maxFile(), io.NopCloser(bytes.NewReader(content)))
 	}
-	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.Session)
 	if err != nil {
 		return w, err
 	}

@@ -34,7 +34,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 	if err := c.Words.Check(); err != nil {
 		return Decision{}, err
 	}
-	prog, err := p.Find(c.Words[0])
+	prog, err := p.FindProgram(c.Words[0])
 	if err == nil {
 		err = p.forbidden(prog, c.Words[1:])
 	}
@@ -50,7 +50,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		const remedy = "leave the input out; a command that the operator has in host.allowed may have one"
 		return Decision{}, refuse(remedy, "a person has approved the words %s, and no input", one)
 	}
-	if git, err := p.Find("git"); slices.Contains(prog.Names, "git") || err == nil && os.SameFile(git.file, prog.file) {
+	if git, err := p.FindProgram("git"); slices.Contains(prog.Names, "git") || err == nil && os.SameFile(git.file, prog.file) {
 		if why := p.gitDoubt(prog, c.Directory, c.Words[1:]); why != "" {
 			return Decision{}, refuse("have a person look at the repository's configuration", "git is not run here: %s", why)
 		}
@@ -62,8 +62,8 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern, string) {
 	safe := p.Harmless()
 	for i, one := range slices.Concat(p.allowed, safe, approved) {
-		own, err := p.Find(one.Program())
-		if err != nil || own.Entry != prog.Entry || own.Path != prog.Path || !one.fits(c.Words[1:]) || one.starDoubt(prog) != "" {
+		own, err := p.FindProgram(one.Program())
+		if err != nil || own.Entry != prog.Entry || own.Path != prog.Path || !one.matches(c.Words[1:]) || one.starDoubt(prog) != "" {
 			continue
 		}
 		switch {
@@ -71,7 +71,7 @@ func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern
 			return one, Configuration
 		case i >= len(p.allowed)+len(safe):
 			return one, Approval
-		case !slices.Contains(aroundThem, one.Program()) || p.holds(c.Directory):
+		case !slices.Contains(aroundThem, one.Program()) || p.isDirectoryAllowed(c.Directory):
 			return one, Safe
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Policy) forbidden(prog Program, args []string) error {
 		return refuse("nobody can allow this: have a person do it", "%s is sandboxmcp, by which an agent could answer its own questions", prog.Names[0])
 	}
 	for _, one := range p.blocked {
-		named, err := p.Find(one.Program())
+		named, err := p.FindProgram(one.Program())
 		hardLink := err == nil && named.Path != prog.Path && os.SameFile(named.file, prog.file)
 		if (hardLink || slices.Contains(prog.Names, filepath.Base(one.Program()))) && one.blocks(args) {
 			return refuse("nobody can allow this: the operator has blocked it", "the configuration blocks %s", one)
@@ -99,27 +99,27 @@ func (p *Policy) forbidden(prog Program, args []string) error {
 // Askable returns an error that says why no person need be asked for a pattern: it could never match, or there is no
 // such program. Its error is a *Refusal.
 func (p *Policy) Askable(one Pattern) error {
-	prog, err := p.Find(one.Program())
+	prog, err := p.FindProgram(one.Program())
 	if err != nil {
 		return err
 	}
-	return p.useful(one, prog)
+	return p.checkUseful(one, prog)
 }
 
-// configured is Askable for the configuration. A program that is not installed may be some day.
-func (p *Policy) configured(one Pattern) error {
+// checkConfigured is Askable for the configuration. A program that is not installed may be some day.
+func (p *Policy) checkConfigured(one Pattern) error {
 	name := one.Program()
-	prog, err := p.Find(name)
+	prog, err := p.FindProgram(name)
 	if err != nil {
 		if strings.Contains(name, "/") && !filepath.IsAbs(name) {
 			return err
 		}
 		prog = Program{Entry: name, Names: []string{filepath.Base(name)}}
 	}
-	return p.useful(one, prog)
+	return p.checkUseful(one, prog)
 }
 
-func (p *Policy) useful(one Pattern, prog Program) error {
+func (p *Policy) checkUseful(one Pattern, prog Program) error {
 	if args, exact := one.fixed(); exact {
 		return p.forbidden(prog, args)
 	}

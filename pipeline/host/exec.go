@@ -50,22 +50,22 @@ func (c Exec) Subject() pipeline.Subject { return pipeline.About("host_exec", c.
 
 func (c Exec) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[ExecEnd], error) {
 	what := cmp.Or(c.Command, c.Words.String())
-	wall := cmp.Or(pipeline.Settings[Config](r.Pipeline).Timeout, DefaultHostTimeout)
+	wall := cmp.Or(pipeline.PackageSettings[Config](r.Pipeline).Timeout, DefaultHostTimeout)
 	if c.Timeout > 0 {
 		wall = min(wall, c.Timeout)
 	}
 	h := &hostRun{Run: r, c: c}
-	return pipeline.PlanAction(ctx, r, what, nil, h.check, pipeline.Task[ExecEnd]{Stage: pipeline.StageBackend, Wall: wall, Do: h.do})
+	return pipeline.PlanAction(ctx, r, what, nil, h.check, pipeline.Task[ExecEnd]{Stage: pipeline.StageBackend, Wall: wall, Do: h.runCommand})
 }
 
 // check decides, and asks a person where that can change the decision.
 func (h *hostRun) check(ctx context.Context) error {
-	if !pipeline.Settings[Config](h.Pipeline).Enabled {
+	if !pipeline.PackageSettings[Config](h.Pipeline).Enabled {
 		return errHostOff()
 	}
 	err := h.decide()
 	if no, is := errors.AsType[*Refusal](err); is && no.Ask && h.c.Ask != nil && h.Pipeline.Config.Approvals != nil {
-		if err := h.ask(ctx); err != nil {
+		if err := h.askPerson(ctx); err != nil {
 			return err
 		}
 		err = h.decide()
@@ -91,7 +91,7 @@ func (h *hostRun) decide() (err error) {
 		}
 	}
 	approved, roots := approvedHost(h.Pipeline, h.Outcome.Namespace, h.c.Session, h.Outcome.ID)
-	h.policy = pipeline.Settings[Config](h.Pipeline).policy().With(roots)
+	h.policy = pipeline.PackageSettings[Config](h.Pipeline).policy().With(roots)
 	if h.dir, err = h.policy.Directory(h.c.Directory); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (h *hostRun) decide() (err error) {
 	return err
 }
 
-// ask asks for exactly these words.
-func (h *hostRun) ask(ctx context.Context) error {
+// askPerson asks for exactly these words.
+func (h *hostRun) askPerson(ctx context.Context) error {
 	q := approval.Question{Kind: approval.Host, What: verbRun + Exactly(h.words).String(),
 		Namespace: h.Outcome.Namespace, Session: h.c.Session, Run: h.Outcome.ID}
 	if err := redactQuestion(h.Leases, &q); err != nil {
@@ -110,19 +110,19 @@ func (h *hostRun) ask(ctx context.Context) error {
 	return err
 }
 
-// do is the effect. What the command writes is cleaned before it is cut. It is decided once more: while it waited for
+// runCommand is the effect. What the command writes is cleaned before it is cut. It is decided once more: while it waited for
 // its turn, an approval may have ended, and a repository may have got another configuration.
-func (h *hostRun) do(ctx context.Context) (ExecEnd, error) {
+func (h *hostRun) runCommand(ctx context.Context) (ExecEnd, error) {
 	if err := h.allow(h.decide()); err != nil {
 		return h.out, err
 	}
-	cfg, d := pipeline.Settings[Config](h.Pipeline), DefaultHostBounds
+	cfg, d := pipeline.PackageSettings[Config](h.Pipeline), DefaultHostBounds
 	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes), CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
 	out := pipeline.NewProgramEnd(keep, nil, nil, false, nil)
-	stdout, stderr, closePipes := h.Pipes(out)
+	stdout, stderr, closePipes := h.OutputWriters(out)
 	end, err := Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: stdout, Stderr: stderr,
-		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: bounds, Cage: cfg.Cage}.Do(ctx)
+		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: bounds, Cage: cfg.Cage}.Exec(ctx)
 	_ = closePipes() // they write to memory
 	h.Outcome.Stdout, h.Outcome.StdoutCut = out.Stdout.Contents()
 	h.Outcome.Stderr, h.Outcome.StderrCut = out.Stderr.Contents()

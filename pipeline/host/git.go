@@ -92,7 +92,7 @@ func (p *Policy) askGit(git Program, dir string, args []string) (string, error) 
 	defer cancel()
 	var out, why capped
 	end, err := Run{Program: git, Words: append(Words{"git"}, args...), Directory: dir, Env: p.Environment(nil, os.LookupEnv),
-		Stdout: &out, Stderr: &why, Bounds: launch.Bounds{RAM: 512 << 20, Processes: 16}}.Do(ctx)
+		Stdout: &out, Stderr: &why, Bounds: launch.Bounds{RAM: 512 << 20, Processes: 16}}.Exec(ctx)
 	switch {
 	case err != nil:
 		return "", err

@@ -26,7 +26,7 @@ func gitIn(t *testing.T, dir string, words ...string) {
 // doubtOf is what gitDoubt says with that git.
 func doubtOf(t *testing.T, dir string, words ...string) string {
 	t.Helper()
-	git, err := (&Policy{}).Find("git")
+	git, err := (&Policy{}).FindProgram("git")
 	if err != nil {
 		hosttest.SkipMissing(t, "git", err.Error())
 	}

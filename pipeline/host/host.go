@@ -74,7 +74,7 @@ func NewPolicy(rules Rules) (*Policy, error) {
 		}
 		one, err := ParsePattern(text)
 		if err == nil {
-			err = p.configured(one)
+			err = p.checkConfigured(one)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("allowed: %w", err)
@@ -132,14 +132,14 @@ func (p *Policy) Directory(dir string) (string, error) {
 	if err != nil {
 		return "", refuse(remedy.AllowedDirectory, "the directory can't be used: %v", err)
 	}
-	if real == "/" && len(p.roots) == 0 || p.holds(real) {
+	if real == "/" && len(p.roots) == 0 || p.isDirectoryAllowed(real) {
 		return real, nil
 	}
 	return "", refuse(remedy.AllowedDirectory, "the directory %q is not below a directory that is allowed", dir)
 }
 
-// holds reports whether a real path is in a directory that agents may reach.
-func (p *Policy) holds(path string) bool {
+// isDirectoryAllowed reports whether a real path is in a directory that agents may reach.
+func (p *Policy) isDirectoryAllowed(path string) bool {
 	return slices.ContainsFunc(p.roots, func(r files.Root) bool { return within(path, r.Path) })
 }
 

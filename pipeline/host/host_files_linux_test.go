@@ -49,7 +49,7 @@ func newFilesRig(t *testing.T, change func(*pipeline.Config)) filesRig {
 		t.Fatal(err)
 	}
 	cfg := pipeline.Config{Audit: log, Vault: vault.New(memory), Approvals: broker, Protected: []string{state},
-		Parts: []any{&host.Config{Enabled: true, Policy: policy, MaxFile: 1 << 20}}}
+		Settings: []any{&host.Config{Enabled: true, Policy: policy, MaxFile: 1 << 20}}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -58,7 +58,7 @@ func newFilesRig(t *testing.T, change func(*pipeline.Config)) filesRig {
 	return filesRig{p, log, broker, dir}
 }
 
-func (h filesRig) put(t *testing.T, name, text string) string {
+func (h filesRig) writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	if err := os.WriteFile(h.dir+"/"+name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func (h filesRig) rows(t *testing.T) string {
 func TestHostReadRedacts(t *testing.T) {
 	h := newFilesRig(t, nil)
 	text := "before " + hidden + " after\n" + base64.StdEncoding.EncodeToString([]byte(hidden)) + "\n"
-	name := h.put(t, "a.txt", text)
+	name := h.writeFile(t, "a.txt", text)
 	for offset := range int64(len(text)) {
 		for _, limit := range []int64{1, 5, 20, 0} {
 			got, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: name, Offset: offset, Max: limit})
@@ -111,7 +111,7 @@ func TestHostReadRedacts(t *testing.T) {
 func TestHostReadParts(t *testing.T) {
 	h := newFilesRig(t, nil)
 	text := "aé漢😀\n"
-	name := h.put(t, "u.txt", text)
+	name := h.writeFile(t, "u.txt", text)
 	for limit := int64(1); limit < 12; limit++ {
 		whole, offset := "", int64(0)
 		for {
@@ -128,7 +128,7 @@ func TestHostReadParts(t *testing.T) {
 			t.Errorf("in pieces of %d: %q", limit, whole)
 		}
 	}
-	binary := h.put(t, "b.bin", "\xff\xfe\x00")
+	binary := h.writeFile(t, "b.bin", "\xff\xfe\x00")
 	if _, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: binary, Encoding: "text"}); err == nil || !strings.Contains(err.Error(), "base64") {
 		t.Errorf("what is no text: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestHostReadParts(t *testing.T) {
 
 func TestHostWriteRows(t *testing.T) {
 	h := newFilesRig(t, nil)
-	name := h.put(t, "a.txt", "one\nkey="+hidden+"\nthree\n")
+	name := h.writeFile(t, "a.txt", "one\nkey="+hidden+"\nthree\n")
 	w, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Content: []byte("one\nkey=new\nthree\n"), Mode: files.Overwrite})
 	if err != nil || w.SHA256 != pipeline.Hash([]byte("one\nkey=new\nthree\n")) {
 		t.Fatalf("got %+v, %v", w, err)
@@ -160,7 +160,7 @@ func TestHostWriteRows(t *testing.T) {
 // Who has read a file with its secrets masked must not put the mask into it.
 func TestHostWritePreservesSecrets(t *testing.T) {
 	h := newFilesRig(t, nil)
-	name := h.put(t, "a.txt", "key="+hidden+"\n")
+	name := h.writeFile(t, "a.txt", "key="+hidden+"\n")
 	got, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: name})
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestHostWritePreservesSecrets(t *testing.T) {
 	if _, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Content: append(got.Content, "more\n"...), Mode: files.Overwrite}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("got %v", err)
 	}
-	other := h.put(t, "b.txt", "x")
+	other := h.writeFile(t, "b.txt", "x")
 	if _, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: other, Content: []byte(vault.Mark), Mode: files.Overwrite}); err != nil {
 		t.Errorf("the mask alone: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestHostRefusalsRedact(t *testing.T) {
 			t.Errorf("copy: %v", err)
 		}
 	}
-	h.put(t, hidden, "x")
+	h.writeFile(t, hidden, "x")
 	l, err := listHostDirectory(t.Context(), h.Pipeline, host.ListDirectory{Path: h.dir})
 	if err != nil || len(l.Entries) != 1 || l.Entries[0].Path != vault.Mark {
 		t.Errorf("got %+v, %v", l.Entries, err)
@@ -198,8 +198,8 @@ func TestHostRefusalsRedact(t *testing.T) {
 }
 
 func TestHostOff(t *testing.T) {
-	h := newFilesRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[host.Config](c).Enabled = false })
-	name := h.put(t, "a.txt", "x")
+	h := newFilesRig(t, func(c *pipeline.Config) { pipeline.EnsureSettings[host.Config](c).Enabled = false })
+	name := h.writeFile(t, "a.txt", "x")
 	_, read := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: name})
 	_, write := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Mode: files.Overwrite})
 	_, list := listHostDirectory(t.Context(), h.Pipeline, host.ListDirectory{Path: h.dir})
@@ -214,7 +214,7 @@ func TestHostOff(t *testing.T) {
 // No row, no result: what can't be recorded is not told, and before that not written.
 func TestHostUnrecorded(t *testing.T) {
 	h := newFilesRig(t, nil)
-	name := h.put(t, "a.txt", "x")
+	name := h.writeFile(t, "a.txt", "x")
 	h.log.Close()
 	if got, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: name}); err == nil || got.Content != nil || got.Stdout != "" {
 		t.Errorf("got %+v, %v", got, err)
@@ -311,7 +311,7 @@ func scopeIf(allowed bool) string {
 // The log and the keys are below a root here, and are nobody's.
 func TestHostProtected(t *testing.T) {
 	h := newFilesRig(t, nil)
-	own := pipeline.Settings[host.Config](h.Pipeline).Policy.Roots()[0].Path + "/audit.db"
+	own := pipeline.PackageSettings[host.Config](h.Pipeline).Policy.Roots()[0].Path + "/audit.db"
 	_, read := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: own})
 	_, list := listHostDirectory(t.Context(), h.Pipeline, host.ListDirectory{Path: filepath.Dir(own)})
 	_, copied := copyHostFile(t.Context(), h.Pipeline, host.CopyFile{Source: own, Destination: h.dir + "/x"})

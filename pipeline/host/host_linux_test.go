@@ -27,7 +27,7 @@ func newCommandRig(t *testing.T, allowed ...string) (*pipelinetest.Rig, *approva
 	var broker *approval.Broker
 	r := pipelinetest.NewRig(t, func(c *pipeline.Config) {
 		broker = approval.New(approval.Config{Audit: c.Audit})
-		c.Approvals, *pipeline.SettingsIn[host.Config](c) = broker, host.Config{Enabled: true, Policy: policy, Output: 64}
+		c.Approvals, *pipeline.EnsureSettings[host.Config](c) = broker, host.Config{Enabled: true, Policy: policy, Output: 64}
 	})
 	t.Cleanup(func() { broker.Close() })
 	return r, broker
@@ -74,7 +74,7 @@ func TestHostBounds(t *testing.T) {
 	cage := host.NewCage(true)
 	defer cage.Close()
 	r, _ := newCommandRig(t, "shuf -i 1-100000000")
-	pipeline.Settings[host.Config](r.Pipeline).Cage, pipeline.Settings[host.Config](r.Pipeline).Bounds.RAM = cage, 64<<20
+	pipeline.PackageSettings[host.Config](r.Pipeline).Cage, pipeline.PackageSettings[host.Config](r.Pipeline).Bounds.RAM = cage, 64<<20
 	res, err := hostExec(t.Context(), r.Pipeline, host.Exec{Command: "shuf -i 1-100000000"})
 	_, text := r.Rows()
 	if strings.Contains(text, `"bounds":"rlimits`) { // shuf is told that there is no more, and says so
@@ -214,7 +214,7 @@ func TestHostTakenBack(t *testing.T) {
 			return err
 		},
 	} {
-		leave, err := r.Config.Queue.Enter(t.Context(), "default", 1, nil)
+		leave, err := r.Config.Queue.Acquire(t.Context(), "default", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,8 +69,8 @@ func (p Pattern) fixed() (args []string, exact bool) {
 	return args, !p.rest
 }
 
-// fits reports whether the words after the program match. The program itself is compared by its file.
-func (p Pattern) fits(args []string) bool { return p.each(args, plain) }
+// matches reports whether the words after the program match. The program itself is compared by its file.
+func (p Pattern) matches(args []string) bool { return p.each(args, isPlainWord) }
 
 // blocks reports whether the words after the program are among those that a pattern blocks.
 func (p Pattern) blocks(args []string) bool { return p.each(args, func(string) bool { return true }) }
@@ -89,7 +89,7 @@ func (p Pattern) each(args []string, may func(word string) bool) bool {
 	return true
 }
 
-// plain reports whether a star of an allowed pattern may stand for a word.
-func plain(word string) bool {
+// isPlainWord reports whether a star of an allowed pattern may stand for a word.
+func isPlainWord(word string) bool {
 	return word != "" && !strings.ContainsAny(word[:1], "-@") && !strings.Contains(word, "=")
 }

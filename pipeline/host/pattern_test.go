@@ -44,7 +44,7 @@ func TestPattern(t *testing.T) {
 		if err != nil || err2 != nil {
 			t.Fatalf("%s: %v; %s: %v", tt.pattern, err, tt.command, err2)
 		}
-		if got := p.Program() == words[0] && p.fits(words[1:]); got != tt.want {
+		if got := p.Program() == words[0] && p.matches(words[1:]); got != tt.want {
 			t.Errorf("%s matches %s: %v, want %v", tt.pattern, tt.command, got, tt.want)
 		}
 		again, err := ParsePattern(p.String())
@@ -78,21 +78,21 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		args := words[1:]
-		if p.fits(args) && !p.blocks(args) {
+		if p.matches(args) && !p.blocks(args) {
 			t.Errorf("%s allows %q, and would not block it", p, args)
 		}
-		if _, exact := p.fixed(); exact && p.Program() == words[0] && p.fits(args) && p.String() != words.String() {
+		if _, exact := p.fixed(); exact && p.Program() == words[0] && p.matches(args) && p.String() != words.String() {
 			t.Errorf("%s is exact, and allows %s", p, words)
 		}
 		if len(args) < len(p.words)-1 || len(args) > len(p.words)-1 && !p.rest {
-			if p.fits(args) {
+			if p.matches(args) {
 				t.Fatalf("%s matches %d words", p, len(args))
 			}
 			return
 		}
 		for i, word := range args {
 			starred := i >= len(p.words)-1 || p.words[i+1] == star
-			if p.fits(args) && (!starred && word != p.words[i+1] || starred && (word == "" || word[0] == '-' || word[0] == '@' || strings.Contains(word, "="))) {
+			if p.matches(args) && (!starred && word != p.words[i+1] || starred && (word == "" || word[0] == '-' || word[0] == '@' || strings.Contains(word, "="))) {
 				t.Errorf("%s allows %q", p, args)
 			}
 		}

@@ -21,14 +21,14 @@ type Program struct {
 
 const maxLinks = 40
 
-// Find returns the program of this name: one in a directory of the path, or an absolute path. An error is a *Refusal
+// FindProgram returns the program of this name: one in a directory of the path, or an absolute path. An error is a *Refusal
 // if there is none, or if others than root and our own user could change it.
-func (p *Policy) Find(name string) (Program, error) {
+func (p *Policy) FindProgram(name string) (Program, error) {
 	entry, err := p.entry(name)
 	if err != nil {
 		return Program{}, err
 	}
-	return p.follow(entry)
+	return p.resolveEntry(entry)
 }
 
 func (p *Policy) search() []string {
@@ -54,8 +54,8 @@ func (p *Policy) entry(name string) (string, error) {
 	return "", refuse("name one that is installed: programs are looked for in the system's directories only", "there is no program %q", name)
 }
 
-// follow goes from link to link, and looks at who could change each.
-func (p *Policy) follow(entry string) (prog Program, err error) {
+// resolveEntry goes from link to link, and looks at who could change each.
+func (p *Policy) resolveEntry(entry string) (prog Program, err error) {
 	const remedy = "name a program that only root, or the user of this server, can change"
 	at := entry
 	for range maxLinks {
@@ -70,7 +70,7 @@ func (p *Policy) follow(entry string) (prog Program, err error) {
 		if err != nil {
 			return prog, refuse(remedy, "the program %q can't be used: %v", entry, err)
 		}
-		if why := p.doubt(at, info); why != "" {
+		if why := p.describeDoubt(at, info); why != "" {
 			return prog, refuse(remedy, "the program %q is not to be trusted: %s", entry, why)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
@@ -94,8 +94,8 @@ func (p *Policy) follow(entry string) (prog Program, err error) {
 	return prog, refuse(remedy, "the program %q is behind too many links", entry)
 }
 
-// doubt describes why somebody else could put another file in the place of this one, "" if nobody could.
-func (p *Policy) doubt(path string, info fs.FileInfo) string {
+// describeDoubt describes why somebody else could put another file in the place of this one, "" if nobody could.
+func (p *Policy) describeDoubt(path string, info fs.FileInfo) string {
 	if slices.ContainsFunc(p.roots, func(r files.Root) bool { return r.Write && within(filepath.Dir(path), r.Path) }) {
 		return "it lies where agents may write"
 	}
@@ -108,7 +108,7 @@ func (p *Policy) doubt(path string, info fs.FileInfo) string {
 		if err != nil {
 			return err.Error()
 		}
-		if why := changeable(info); why != "" && (dir == own || !sticky(info)) {
+		if why := changeable(info); why != "" && (dir == own || !isSticky(info)) {
 			return "the directory " + dir + " " + why
 		}
 		if dir == filepath.Dir(dir) {
@@ -129,14 +129,14 @@ func changeable(info fs.FileInfo) string {
 	return ""
 }
 
-// sticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is
+// isSticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is
 // there.
-func sticky(info fs.FileInfo) bool {
+func isSticky(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0 && !statefile.IsForeign(info)
 }
 
-// still reports whether the program is the file that was looked at.
-func (prog Program) still() bool {
+// isUnchanged reports whether the program is the file that was looked at.
+func (prog Program) isUnchanged() bool {
 	now, err := os.Lstat(prog.Path)
 	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) && now.Mode() == prog.file.Mode()
 }

@@ -88,11 +88,11 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	prog, err := p.Find("again")
+	prog, err := p.FindProgram("again")
 	if want := []string{"again", "python3", "report"}; err != nil || !slices.Equal(prog.Names, want) {
 		t.Errorf("got the names %v, %v; want %v", prog.Names, err, want)
 	}
-	if _, err := p.With([]files.Root{{Path: bin, Write: true}}).Find("deploy"); err == nil || !strings.Contains(err.Error(), "agents may write") {
+	if _, err := p.With([]files.Root{{Path: bin, Write: true}}).FindProgram("deploy"); err == nil || !strings.Contains(err.Error(), "agents may write") {
 		t.Errorf("a program runs from where an agent may write: %v", err)
 	}
 }
@@ -113,14 +113,14 @@ func TestPatternsMeanAFile(t *testing.T) {
 			t.Errorf("%s: %v, want it allowed: %v", program, err, want)
 		}
 	}
-	prog, err := p.Find("deploy")
+	prog, err := p.FindProgram("deploy")
 	must(t, err)
-	if !prog.still() {
+	if !prog.isUnchanged() {
 		t.Error("the program is not what it was, and nobody has changed it")
 	}
 	must(t, os.Remove(filepath.Join(one, "deploy")))
 	write(t, filepath.Join(one, "deploy"), 0o755)
-	if prog.still() {
+	if prog.isUnchanged() {
 		t.Error("another file under the name is taken for the program")
 	}
 }

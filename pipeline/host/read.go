@@ -66,8 +66,8 @@ func holdsNoSecret(r *pipeline.Run, name string, whole []byte) error {
 	if r.Pipeline.Config.Artifacts.ShowSecrets {
 		return nil
 	}
-	found, err := r.Unknown.Scan(bytes.NewReader(whole), r.Leases.ContainsSecret)
-	if r.Unknown.Policy == pipeline.UnknownOff {
+	found, err := r.Tokens.ScanFile(bytes.NewReader(whole), r.Leases.ContainsSecret)
+	if r.Tokens.Policy == pipeline.UnknownOff {
 		found, err = r.Leases.ContainsSecret(bytes.NewReader(whole))
 	}
 	if err == nil && found {

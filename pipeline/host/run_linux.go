@@ -23,10 +23,10 @@ import (
 // killTimeout is how long what the kernel can't kill at once may hold us up.
 const killTimeout = 10 * time.Second
 
-// Do runs a command, without a shell and without a terminal, and returns when it and all that it has started are
+// Exec runs a command, without a shell and without a terminal, and returns when it and all that it has started are
 // gone. If ctx ends before, it is killed, and the error is that of ctx.
-func (r Run) Do(ctx context.Context) (End, error) {
-	if !r.Program.still() {
+func (r Run) Exec(ctx context.Context) (End, error) {
+	if !r.Program.isUnchanged() {
 		return End{}, fmt.Errorf("run %s: it was changed a moment ago", r.Program.Path)
 	}
 	orders, order, err := os.Pipe()
@@ -60,11 +60,11 @@ func (r Run) Do(ctx context.Context) (End, error) {
 		err = fmt.Errorf("start the process that commands are run by: %w", err)
 	} else {
 		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Join: len(g.JoinFiles()), Leave: len(home), V2: g.V2()}
-		all := whole(g)
+		all := killGroup(g)
 		e, err = r.await(ctx, task, cmd, order, answers, g)
 		all()
 	}
-	e.emptied(g)
+	e.addGroupUsage(g)
 	e.EnforcedBy = enforcedBy
 	return e, err
 }
@@ -98,10 +98,10 @@ func (r Run) await(ctx context.Context, t launch.Task, cmd *exec.Cmd, order, ans
 	if !last.Over && began.PID != 0 { // its session at least
 		_ = unix.Kill(-began.PID, unix.SIGKILL)
 	}
-	return end(last), err
+	return endOf(last), err
 }
 
-func end(r launch.Report) End {
+func endOf(r launch.Report) End {
 	e := End{Exit: r.Exit, Killed: r.Killed, Limit: r.Limit, CPU: time.Duration(r.CPU) * time.Microsecond, Memory: r.Memory}
 	if r.Signal != 0 {
 		e.Exit, e.Signal = 128+r.Signal, unix.SignalName(syscall.Signal(r.Signal))

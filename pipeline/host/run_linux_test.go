@@ -19,7 +19,7 @@ import (
 // sh runs a script by the shell, which no policy would allow, so that it can misbehave.
 func sh(t *testing.T, ctx context.Context, script string, change func(*Run)) (End, string, string, error) {
 	t.Helper()
-	shell, err := (&Policy{}).Find("sh")
+	shell, err := (&Policy{}).FindProgram("sh")
 	if err != nil {
 		hosttest.SkipMissing(t, "shell", err.Error())
 	}
@@ -32,7 +32,7 @@ func sh(t *testing.T, ctx context.Context, script string, change func(*Run)) (En
 	if change != nil {
 		change(&r)
 	}
-	end, err := r.Do(ctx)
+	end, err := r.Exec(ctx)
 	return end, out.String(), errs.String(), err
 }
 
@@ -217,11 +217,11 @@ func TestChangedProgram(t *testing.T) {
 	write(t, filepath.Join(dir, "tool"), 0o755)
 	p, err := NewPolicy(Rules{Path: []string{dir}})
 	must(t, err)
-	prog, err := p.Find("tool")
+	prog, err := p.FindProgram("tool")
 	must(t, err)
 	write(t, filepath.Join(dir, "other"), 0o755)
 	must(t, os.Rename(filepath.Join(dir, "other"), filepath.Join(dir, "tool")))
-	if _, err := (Run{Program: prog, Words: Words{"tool"}, Directory: "/"}).Do(t.Context()); err == nil {
+	if _, err := (Run{Program: prog, Words: Words{"tool"}, Directory: "/"}).Exec(t.Context()); err == nil {
 		t.Error("another program ran than was decided")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Do is for Linux, where we can know that nothing is left of a command.
-func (r Run) Do(context.Context) (End, error) {
+// Exec is for Linux, where we can know that nothing is left of a command.
+func (r Run) Exec(context.Context) (End, error) {
 	return End{}, fmt.Errorf("run a command on the host: %w", errors.ErrUnsupported)
 }
 

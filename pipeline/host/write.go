@@ -82,7 +82,7 @@ func noteDiff(r *pipeline.Run, name string, before, now []byte) {
 		return
 	}
 	if changes := diff.Unified("a"+r.Clean(name), r.Clean(string(before)), "b"+r.Clean(name), r.Clean(string(now))); changes != "" {
-		r.Facts["diff"] = pipeline.Long(changes)
+		r.Facts["diff"] = pipeline.LongText(changes)
 	}
 }
 

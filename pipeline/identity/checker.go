@@ -182,7 +182,7 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 		defer mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-		case !c.holds(i):
+		case !c.isValid(i):
 			cancel(errEnded)
 		default:
 			timer.Reset(next())
@@ -195,13 +195,13 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 // were proved to another one, such as a page where a person has signed in.
 func (c *Checker) Watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, bool) {
 	ctx, end := c.watch(ctx, i)
-	return ctx, end, c.holds(i)
+	return ctx, end, c.isValid(i)
 }
 
-// holds reports whether credentials hold, as far as that can be told without them.
-func (c *Checker) holds(i Identity) bool {
+// isValid reports whether credentials hold, as far as that can be told without them.
+func (c *Checker) isValid(i Identity) bool {
 	ended := !i.Expires.IsZero() && !time.Now().Before(i.Expires)
-	return !ended && (i.Source != FromToken || c.cfg.Tokens != nil && c.cfg.Tokens.holds(i))
+	return !ended && (i.Source != FromToken || c.cfg.Tokens != nil && c.cfg.Tokens.isValid(i))
 }
 
 // Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when
@@ -211,7 +211,7 @@ func (c *Checker) Middleware(next http.Handler) http.Handler { return c.middlewa
 
 // MiddlewareWith is Middleware for a protocol whose refusals have another form.
 func (c *Checker) MiddlewareWith(next http.Handler, refuse func(w http.ResponseWriter, status int, text string)) http.Handler {
-	return c.middleware(next, func(w http.ResponseWriter, e *door.Refused) { e.AnswerBy(w, refuse) })
+	return c.middleware(next, func(w http.ResponseWriter, e *door.Refused) { e.WriteWith(w, refuse) })
 }
 
 func (c *Checker) middleware(next http.Handler, refuse func(http.ResponseWriter, *door.Refused)) http.Handler {
@@ -221,7 +221,7 @@ func (c *Checker) middleware(next http.Handler, refuse func(http.ResponseWriter,
 			refuse(w, AsRefused(err))
 			return
 		}
-		if err := door.Prove(r.Context(), i.String()); err != nil {
+		if err := door.Authenticate(r.Context(), i.String()); err != nil {
 			refuse(w, AsRefused(err))
 			return
 		}
@@ -234,17 +234,17 @@ func (c *Checker) middleware(next http.Handler, refuse func(http.ResponseWriter,
 	})
 }
 
-// Again returns a context for what is asked with a capability that i was given, who was identified for it: it has the
+// Reidentify returns a context for what is asked with a capability that i was given, who was identified for it: it has the
 // identity, and ends when its credentials do. The error, a *door.Refused, is that of credentials that have ended, or of
 // too many requests.
-func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
-	if !c.holds(i) {
+func (c *Checker) Reidentify(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
+	if !c.isValid(i) {
 		return nil, nil, errInvalid
 	}
 	if _, err := c.limited(i, nil); err != nil {
 		return nil, nil, err
 	}
-	if err := door.Prove(ctx, i.String()); err != nil {
+	if err := door.Authenticate(ctx, i.String()); err != nil {
 		return nil, nil, err
 	}
 	ctx, done := c.watch(ctx, i)

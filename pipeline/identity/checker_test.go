@@ -46,7 +46,7 @@ func TestMiddleware(t *testing.T) {
 		"other header":       {[]string{"X-Api-Key", token}, 401, "this needs a token"},
 		"cookie":             {[]string{"Cookie", "access_token=" + token}, 401, "this needs a token"},
 	} {
-		w := ask(New(Config{Tokens: s}), tt.header...)
+		w := request(New(Config{Tokens: s}), tt.header...)
 		wantStatus(t, name, w, tt.status)
 		if !strings.Contains(w.Body.String(), tt.body) {
 			t.Errorf("%s: got %s, want %s", name, w.Body, tt.body)
@@ -56,7 +56,7 @@ func TestMiddleware(t *testing.T) {
 			t.Errorf("%s: the challenge is %q", name, challenge)
 		}
 	}
-	if w := ask(New(Config{}), bearer(token)...); w.Code != 401 {
+	if w := request(New(Config{}), bearer(token)...); w.Code != 401 {
 		t.Errorf("without a store: got %d %s", w.Code, w.Body)
 	}
 }
@@ -69,7 +69,7 @@ func TestSameAnswer(t *testing.T) {
 	stranger, _ := newToken(nil)
 	var want string
 	for _, wrong := range []string{wrongSecret(token), stranger, expired, token[:70] + "AAAAA", tokenPrefix, "x.y.z", ""} {
-		w := ask(New(Config{Tokens: s}), bearer(wrong)...)
+		w := request(New(Config{Tokens: s}), bearer(wrong)...)
 		got := fmt.Sprint(w.Code, w.Header(), w.Body)
 		if want == "" {
 			want = got
@@ -111,13 +111,13 @@ func TestWrongTokens(t *testing.T) {
 		jwt := func(more claims) []string { return bearer(signed(t, jose.EdDSA, key, kid("k"), i.claims(more))) }
 		c := i.checker()
 		c.cfg.Tokens = s
-		wantStatus(t, "a good token", ask(c, bearer(token)...), 200)
+		wantStatus(t, "a good token", request(c, bearer(token)...), 200)
 		n := counted(s)
 		status := map[int]int{}
 		forged := strings.Split(jwt(nil)[1], ".")
 		for round := range 10_000 {
 			wrong, _ := newToken(nil)
-			w := ask(c, bearer([]string{wrong, wrongSecret(token), wrongSecret(fresh), "x", strings.Join(append(forged[1:2], "e30", forged[1]), ".")}[round%5])...)
+			w := request(c, bearer([]string{wrong, wrongSecret(token), wrongSecret(fresh), "x", strings.Join(append(forged[1:2], "e30", forged[1]), ".")}[round%5])...)
 			status[w.Code]++
 			if w.Code == 429 && w.Header().Get("Retry-After") != "6" {
 				t.Fatalf("Retry-After: %q", w.Header().Get("Retry-After"))
@@ -126,19 +126,19 @@ func TestWrongTokens(t *testing.T) {
 		if n.Load() != 0 || status[401] != maxFailures || status[429] != 10_000-maxFailures {
 			t.Errorf("%d derivations, and %v", n.Load(), status)
 		}
-		wantStatus(t, "a good token of the same address", ask(c, bearer(token)...), 200)
-		wantStatus(t, "a token that nobody has used yet", ask(c, bearer(fresh)...), 200)
-		wantStatus(t, "a JWT that nobody has used yet", ask(c, jwt(nil)...), 200)
-		wantStatus(t, "nothing", ask(c), 401)
-		wantStatus(t, "a token that has expired is no guess", ask(c, bearer(expired)...), 401)
-		wantStatus(t, "nor is such a JWT", ask(c, jwt(claims{"exp": time.Now().Add(-time.Hour).Unix()})...), 401)
-		wantStatus(t, "another address", ask(c, append(bearer(wrongSecret(token)), "Remote", "192.0.2.2:1")...), 401)
+		wantStatus(t, "a good token of the same address", request(c, bearer(token)...), 200)
+		wantStatus(t, "a token that nobody has used yet", request(c, bearer(fresh)...), 200)
+		wantStatus(t, "a JWT that nobody has used yet", request(c, jwt(nil)...), 200)
+		wantStatus(t, "nothing", request(c), 401)
+		wantStatus(t, "a token that has expired is no guess", request(c, bearer(expired)...), 401)
+		wantStatus(t, "nor is such a JWT", request(c, jwt(claims{"exp": time.Now().Add(-time.Hour).Unix()})...), 401)
+		wantStatus(t, "another address", request(c, append(bearer(wrongSecret(token)), "Remote", "192.0.2.2:1")...), 401)
 		time.Sleep(failEvery)
-		wantStatus(t, "a wrong one later", ask(c, bearer(wrongSecret(token))...), 401)
-		wantStatus(t, "and another", ask(c, bearer(wrongSecret(token))...), 429)
+		wantStatus(t, "a wrong one later", request(c, bearer(wrongSecret(token))...), 401)
+		wantStatus(t, "and another", request(c, bearer(wrongSecret(token))...), 429)
 		time.Sleep(maxFailures * failEvery)
 		for range maxFailures {
-			wantStatus(t, "much later", ask(c, bearer(wrongSecret(token))...), 401)
+			wantStatus(t, "much later", request(c, bearer(wrongSecret(token))...), 401)
 		}
 	})
 }
@@ -161,18 +161,18 @@ func TestGuessesOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := New(Config{Tokens: s}), counted(s)
 		for i := range 100 {
-			ask(c, append(bearer(newWrong()), "Remote", fmt.Sprintf("192.0.2.%d:1", i))...)
+			request(c, append(bearer(newWrong()), "Remote", fmt.Sprintf("192.0.2.%d:1", i))...)
 		}
 		if n.Load() != maxWrong {
 			t.Errorf("%d derivations", n.Load())
 		}
-		wantStatus(t, "another token", ask(c, bearer(other)...), 200)
-		wantStatus(t, "the token, meanwhile", ask(c, bearer(token)...), 429)
+		wantStatus(t, "another token", request(c, bearer(other)...), 200)
+		wantStatus(t, "the token, meanwhile", request(c, bearer(token)...), 429)
 		time.Sleep(wrongEvery)
-		wantStatus(t, "a second later", ask(c, bearer(token)...), 200)
+		wantStatus(t, "a second later", request(c, bearer(token)...), 200)
 		for range 10 {
-			ask(c, bearer(newWrong())...)
-			wantStatus(t, "from then on", ask(c, bearer(token)...), 200)
+			request(c, bearer(newWrong())...)
+			wantStatus(t, "from then on", request(c, bearer(token)...), 200)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestUnreadableLog(t *testing.T) {
 			before := i.fetches()
 			for range 3 {
 				for range 1000 {
-					wantStatus(t, name, ask(c, bearer(credentials(t))...), 503)
+					wantStatus(t, name, request(c, bearer(credentials(t))...), 503)
 				}
 				time.Sleep(time.Minute)
 			}
@@ -217,18 +217,18 @@ func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Tokens: s, Rate: 2})
 		for range 2 * burstSeconds {
-			wantStatus(t, "within the burst", ask(c, bearer(token)...), 200)
+			wantStatus(t, "within the burst", request(c, bearer(token)...), 200)
 		}
-		w := ask(c, bearer(token)...)
+		w := request(c, bearer(token)...)
 		wantStatus(t, "above it", w, 429)
 		if got := w.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("Retry-After: %q", got)
 		}
-		wantStatus(t, "from another address", ask(c, append(bearer(token), "Remote", "192.0.2.7:1")...), 429)
-		wantStatus(t, "another identity", ask(c, bearer(other)...), 200)
+		wantStatus(t, "from another address", request(c, append(bearer(token), "Remote", "192.0.2.7:1")...), 429)
+		wantStatus(t, "another identity", request(c, bearer(other)...), 200)
 		time.Sleep(500 * time.Millisecond)
-		wantStatus(t, "later", ask(c, bearer(token)...), 200)
-		wantStatus(t, "later, again", ask(c, bearer(token)...), 429)
+		wantStatus(t, "later", request(c, bearer(token)...), 200)
+		wantStatus(t, "later, again", request(c, bearer(token)...), 429)
 	})
 }
 
@@ -299,10 +299,10 @@ func TestLasting(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+create(t, s, token))
 			var lasting context.Context
 			New(Config{Tokens: s}).Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				session, end := Lasting(r.Context())
+				session, end := WithoutRequest(r.Context())
 				defer end(nil)
 				i, _ := From(r.Context())
-				lasting, _ = Lasting(With(session, i)) // as a request of a session begins a run
+				lasting, _ = WithoutRequest(With(session, i)) // as a request of a session begins a run
 			})).ServeHTTP(httptest.NewRecorder(), r)
 			time.Sleep(time.Hour)
 			if i, known := From(lasting); lasting.Err() != nil || !known || i.Name != name {
@@ -318,7 +318,7 @@ func TestLasting(t *testing.T) {
 			}
 		})
 	}
-	ctx, end := Lasting(With(t.Context(), Identity{Name: "ada", Kind: Person, Namespaces: All(), Source: FromJWT, Expires: time.Now()}))
+	ctx, end := WithoutRequest(With(t.Context(), Identity{Name: "ada", Kind: Person, Namespaces: All(), Source: FromJWT, Expires: time.Now()}))
 	if i, known := From(ctx); !known || i.Name != "ada" || ctx.Err() != nil {
 		t.Errorf("of a JWT: %+v, %v", i, ctx.Err())
 	}
@@ -349,7 +349,7 @@ func TestStoreUnreadable(t *testing.T) {
 	if err := writeFile(s.path(), "{"); err != nil {
 		t.Fatal(err)
 	}
-	w := ask(New(Config{Tokens: s}), bearer(token)...)
+	w := request(New(Config{Tokens: s}), bearer(token)...)
 	wantStatus(t, "a damaged store", w, http.StatusServiceUnavailable)
 	if w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), s.dir) {
 		t.Errorf("got %v, %s", w.Header(), w.Body)

@@ -86,7 +86,7 @@ func TestAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, done, err := c.Again(t.Context(), i)
+	ctx, done, err := c.Reidentify(t.Context(), i)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,26 +95,26 @@ func TestAgain(t *testing.T) {
 	}
 	done(nil)
 	for range burstSeconds {
-		_, _, err = c.Again(t.Context(), i)
+		_, _, err = c.Reidentify(t.Context(), i)
 	}
 	if e := AsRefused(err); err == nil || e.Status != http.StatusTooManyRequests {
 		t.Errorf("too many requests: %v", err)
 	}
 	late := i
 	late.Expires = time.Now().Add(-time.Second)
-	if _, _, err := c.Again(t.Context(), late); err != errInvalid {
+	if _, _, err := c.Reidentify(t.Context(), late); err != errInvalid {
 		t.Errorf("expired: %v", err)
 	}
 	for _, source := range []Source{FromJWT, FromCertificate} {
 		late.Source, late.Name = source, "other"
-		if _, _, err := c.Again(t.Context(), late); err != errInvalid {
+		if _, _, err := c.Reidentify(t.Context(), late); err != errInvalid {
 			t.Errorf("an expired %s: %v", source, err)
 		}
 	}
 	if _, err := store.Revoke(t.Context(), made.ID, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Again(t.Context(), i); err != errInvalid {
+	if _, _, err := c.Reidentify(t.Context(), i); err != errInvalid {
 		t.Errorf("revoked: %v", err)
 	}
 }

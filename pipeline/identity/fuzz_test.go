@@ -61,7 +61,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 	c := New(Config{Tokens: s, Rate: 1e9})
 	for b.Loop() {
-		if w := ask(c, bearer(token)...); w.Code != 200 {
+		if w := request(c, bearer(token)...); w.Code != 200 {
 			b.Fatal(w.Code)
 		}
 	}

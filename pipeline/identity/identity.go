@@ -78,10 +78,10 @@ func From(ctx context.Context) (Identity, bool) {
 	return i.Identity, i.Name != "" && (i.Kind == Person && i.Namespaces.All() || (i.Kind == Person || i.Kind == Agent) && len(i.Namespaces.names) > 0)
 }
 
-// Lasting returns a context for what a request leaves behind: it has the identity of the request's context, and ends by
+// WithoutRequest returns a context for what a request leaves behind: it has the identity of the request's context, and ends by
 // end, or some seconds after the token is revoked or has expired. Certificates and JWTs are renewed under the same
 // name, and do not end it.
-func Lasting(request context.Context) (ctx context.Context, end context.CancelCauseFunc) {
+func WithoutRequest(request context.Context) (ctx context.Context, end context.CancelCauseFunc) {
 	i, _ := request.Value(contextKey{}).(identified)
 	if i.by == nil || i.Source != FromToken {
 		return context.WithCancelCause(With(context.Background(), i.Identity))

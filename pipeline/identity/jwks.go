@@ -56,9 +56,9 @@ func newKeySet(o *OAuth, failed func(error)) *keySet {
 	}}
 }
 
-// find returns the keys of an id, and errInvalid where there is none. It fetches keys that are due; others go on with
+// findKeys returns the keys of an id, and errInvalid where there is none. It fetches keys that are due; others go on with
 // what there is meanwhile, or wait where there is nothing.
-func (s *keySet) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
+func (s *keySet) findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, due, err := s.cached(id)
 	if !due {
 		return found, err
@@ -127,7 +127,7 @@ func (s *keySet) fetch(ctx context.Context) (map[string][]jose.JSONWebKey, error
 		}
 	}
 	var set struct{ Keys []json.RawMessage }
-	if err := s.get(ctx, address, &set); err != nil {
+	if err := s.getJSON(ctx, address, &set); err != nil {
 		return nil, err
 	}
 	keys := map[string][]jose.JSONWebKey{}
@@ -158,7 +158,7 @@ func (s *keySet) discover(ctx context.Context) (string, error) {
 			Issuer string `json:"issuer"`
 			JWKS   string `json:"jwks_uri"`
 		}
-		switch err := s.get(ctx, at, &meta); {
+		switch err := s.getJSON(ctx, at, &meta); {
 		case err != nil:
 			failed = errors.Join(failed, err)
 		case meta.Issuer != s.oauth.Issuer: // RFC 8414, section 3.3
@@ -170,7 +170,7 @@ func (s *keySet) discover(ctx context.Context) (string, error) {
 	return "", failed
 }
 
-func (s *keySet) get(ctx context.Context, address string, into any) error {
+func (s *keySet) getJSON(ctx context.Context, address string, into any) error {
 	if !SafeURL(address) {
 		return fmt.Errorf("%.200q is not https", address)
 	}

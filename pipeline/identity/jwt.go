@@ -40,11 +40,11 @@ const maxJWT = 16 << 10
 func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identity, error) {
 	// None of the signatures is one that a public key, taken for a secret, could make.
 	token, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA})
-	if err != nil || len(token.Headers) != 1 || !accessToken(token.Headers[0]) {
+	if err != nil || len(token.Headers) != 1 || !isAccessToken(token.Headers[0]) {
 		return Identity{}, errInvalid
 	}
 	head := token.Headers[0]
-	found, err := keys.find(ctx, head.KeyID)
+	found, err := keys.findKeys(ctx, head.KeyID)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -52,7 +52,7 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 	var more map[string]any
 	err = errInvalid
 	for _, k := range found {
-		if fits(k, head.Algorithm) {
+		if keyFits(k, head.Algorithm) {
 			if err = token.Claims(k.Key, &claims, &more); err == nil {
 				break
 			}
@@ -61,7 +61,7 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 	if err != nil {
 		return Identity{}, errInvalid
 	}
-	if !o.holds(claims, time.Now()) || !printable(claims.Subject) {
+	if !o.isCurrent(claims, time.Now()) || !isPrintable(claims.Subject) {
 		return Identity{}, errLapsed
 	}
 	scopes := append(words(more["scope"]), words(more["scp"])...)
@@ -107,9 +107,9 @@ func (o *OAuth) namespaces(value any) Namespaces {
 	return Only(names...)
 }
 
-// holds checks the claims that a token must have. RFC 9068 asks for the time of issue and not for nbf, so one of both
+// isCurrent checks the claims that a token must have. RFC 9068 asks for the time of issue and not for nbf, so one of both
 // must be there, and neither may lie in the future.
-func (o *OAuth) holds(c jwt.Claims, at time.Time) bool {
+func (o *OAuth) isCurrent(c jwt.Claims, at time.Time) bool {
 	audience := cmp.Or(o.Audience, o.Resource)
 	if c.Issuer == "" || c.Expiry == nil || c.NotBefore == nil && c.IssuedAt == nil || audience == "" {
 		return false
@@ -117,16 +117,16 @@ func (o *OAuth) holds(c jwt.Claims, at time.Time) bool {
 	return c.ValidateWithLeeway(jwt.Expected{Issuer: o.Issuer, AnyAudience: jwt.Audience{audience}, Time: at}, skew) == nil
 }
 
-// accessToken refuses JWTs that say that they are for something else, such as a logout token.
-func accessToken(h jose.Header) bool {
+// isAccessToken refuses JWTs that say that they are for something else, such as a logout token.
+func isAccessToken(h jose.Header) bool {
 	kind, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	kind = strings.TrimPrefix(strings.ToLower(kind), "application/")
 	return kind == "" || kind == "jwt" || kind == "at+jwt"
 }
 
-// fits reports whether a key is one for signatures by an algorithm. The library checks the type of the key, too, and
+// keyFits reports whether a key is one for signatures by an algorithm. The library checks the type of the key, too, and
 // the curve.
-func fits(k jose.JSONWebKey, algorithm string) bool {
+func keyFits(k jose.JSONWebKey, algorithm string) bool {
 	if k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != algorithm {
 		return false
 	}
@@ -157,7 +157,7 @@ func words(value any) []string {
 	return nil
 }
 
-// printable reports whether a subject is fit for a line of the log.
-func printable(subject string) bool {
+// isPrintable reports whether a subject is fit for a line of the log.
+func isPrintable(subject string) bool {
 	return subject != "" && len(subject) <= 256 && utf8.ValidString(subject) && strings.IndexFunc(subject, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
 }

@@ -217,7 +217,7 @@ func TestJWT(t *testing.T) {
 		"number":           {rs(claims{"namespaces": []any{1}}), 403, "scope"},
 		"claim of a claim": {rs(claims{"namespaces": map[string]any{"a": 1}}), 403, "scope"},
 	} {
-		w := ask(i.checker(), bearer(tt.token)...)
+		w := request(i.checker(), bearer(tt.token)...)
 		wantStatus(t, name, w, tt.status)
 		if !strings.Contains(w.Body.String(), tt.body) {
 			t.Errorf("%s: got %s, want %s", name, w.Body, tt.body)
@@ -245,7 +245,7 @@ func TestSmallRSA(t *testing.T) {
 		t.Skip("this Go makes no RSA keys of 1024 bits: ", err)
 	}
 	i := newIssuer(t, public("small", key))
-	wantStatus(t, "1024 bits", ask(i.checker(), bearer(signed(t, jose.RS256, key, kid("small"), i.claims(nil)))...), 401)
+	wantStatus(t, "1024 bits", request(i.checker(), bearer(signed(t, jose.RS256, key, kid("small"), i.claims(nil)))...), 401)
 }
 
 func TestKeys(t *testing.T) {
@@ -258,35 +258,35 @@ func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := i.checker()
 		for range 3 {
-			wantStatus(t, "the first key", ask(c, by(old, "old")...), 200)
+			wantStatus(t, "the first key", request(c, by(old, "old")...), 200)
 		}
 		if n := i.fetches(); n != 1 {
 			t.Errorf("%d fetches", n)
 		}
 		i.set(func() { i.keys = []jose.JSONWebKey{public("next", next)} })
-		wantStatus(t, "a new key at once", ask(c, by(next, "next")...), 401)
-		wantStatus(t, "the old one at once", ask(c, by(old, "old")...), 200)
+		wantStatus(t, "a new key at once", request(c, by(next, "next")...), 401)
+		wantStatus(t, "the old one at once", request(c, by(old, "old")...), 200)
 		time.Sleep(fetchEvery)
 		for k := range 9 {
-			c := ask(c, append(by(next, fmt.Sprint("none", k)), "Remote", fmt.Sprintf("192.0.2.%d:1", k))...)
+			c := request(c, append(by(next, fmt.Sprint("none", k)), "Remote", fmt.Sprintf("192.0.2.%d:1", k))...)
 			wantStatus(t, "a key that there is not", c, 401)
 		}
 		if n := i.fetches(); n != 2 {
 			t.Errorf("unknown keys have them fetched: %d fetches", n)
 		}
-		wantStatus(t, "the new key", ask(c, by(next, "next")...), 200)
-		wantStatus(t, "the old key, taken back", ask(c, by(old, "old")...), 401)
+		wantStatus(t, "the new key", request(c, by(next, "next")...), 200)
+		wantStatus(t, "the old key, taken back", request(c, by(old, "old")...), 401)
 
 		i.set(func() { i.down = true })
 		time.Sleep(keysFresh + time.Second)
-		wantStatus(t, "with the issuer down", ask(c, by(next, "next")...), 200)
+		wantStatus(t, "with the issuer down", request(c, by(next, "next")...), 200)
 		time.Sleep(keysUsable)
-		w := ask(c, by(next, "next")...)
+		w := request(c, by(next, "next")...)
 		wantStatus(t, "with the issuer down for long", w, 503)
 		i.set(func() { i.down = false })
-		wantStatus(t, "right after", ask(c, by(next, "next")...), 503)
+		wantStatus(t, "right after", request(c, by(next, "next")...), 503)
 		time.Sleep(fetchEvery)
-		wantStatus(t, "a minute after", ask(c, by(next, "next")...), 200)
+		wantStatus(t, "a minute after", request(c, by(next, "next")...), 200)
 	})
 }
 
@@ -298,10 +298,10 @@ func TestStaleKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := i.checker()
 		token := func() []string { return bearer(signed(t, jose.EdDSA, old, kid("old"), i.claims(nil))) }
-		wantStatus(t, "at first", ask(c, token()...), 200)
+		wantStatus(t, "at first", request(c, token()...), 200)
 		i.set(func() { i.keys = []jose.JSONWebKey{public("next", next)} })
 		time.Sleep(keysFresh + time.Second)
-		wantStatus(t, "taken back", ask(c, token()...), 401)
+		wantStatus(t, "taken back", request(c, token()...), 401)
 	})
 }
 
@@ -321,7 +321,7 @@ func TestBadIssuers(t *testing.T) {
 		change(i, o)
 		var log strings.Builder
 		c := New(Config{OAuth: o, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		w := ask(c, bearer(signed(t, jose.EdDSA, key, kid("k"), i.claims(nil)))...)
+		w := request(c, bearer(signed(t, jose.EdDSA, key, kid("k"), i.claims(nil)))...)
 		wantStatus(t, why, w, 503)
 		if !strings.Contains(log.String(), why) || strings.Contains(log.String(), "eyJ") {
 			t.Errorf("%s: the log has %s", why, &log)

@@ -44,9 +44,9 @@ func (l *limits) wait(key string) time.Duration {
 	return time.Duration(math.Ceil(missing / float64(l.every) * float64(time.Second)))
 }
 
-// take takes a token from a key's bucket, also one that is not there yet: calls at once may have asked for the same
+// consume takes a token from a key's bucket, also one that is not there yet: calls at once may have asked for the same
 // one. The debt is bounded by that number of calls.
-func (l *limits) take(key string) {
+func (l *limits) consume(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.byKey[key]
@@ -67,7 +67,7 @@ func (l *limits) take(key string) {
 func (l *limits) allow(key string) time.Duration {
 	wait := l.wait(key)
 	if wait == 0 {
-		l.take(key)
+		l.consume(key)
 	}
 	return wait
 }

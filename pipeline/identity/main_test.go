@@ -97,8 +97,8 @@ func withID(token, id string) string {
 	return body + checkOf(body)
 }
 
-// ask sends a request with these headers through the middleware, and returns the answer.
-func ask(c *Checker, header ...string) *httptest.ResponseRecorder {
+// request sends a request with these headers through the middleware, and returns the answer.
+func request(c *Checker, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 	r.RemoteAddr = "192.0.2.1:1234"
 	for i := 0; i+1 < len(header); i += 2 {

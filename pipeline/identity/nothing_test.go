@@ -32,21 +32,21 @@ func TestNothingIsNone(t *testing.T) {
 	}
 	for _, value := range append(nothings, "") {
 		for _, person := range []bool{false, true} {
-			wantStatus(t, value, ask(i.checker(), with(value, person)...), 403)
+			wantStatus(t, value, request(i.checker(), with(value, person)...), 403)
 		}
 	}
 	for all, value := range map[string]string{"*": `"*"`, "everything": `["everything"]`} {
 		c := i.checker()
 		c.cfg.OAuth.All = all
-		w := ask(c, with(value, true)...)
+		w := request(c, with(value, true)...)
 		if wantStatus(t, value, w, 200); !strings.Contains(w.Body.String(), "person [*]") {
 			t.Errorf("%s: got %s", value, w.Body)
 		}
-		wantStatus(t, "an agent's "+value, ask(c, with(value, false)...), 403)
-		wantStatus(t, "beside another", ask(c, with(`["a",`+strings.Trim(value, "[]")+`]`, true)...), 403)
+		wantStatus(t, "an agent's "+value, request(c, with(value, false)...), 403)
+		wantStatus(t, "beside another", request(c, with(`["a",`+strings.Trim(value, "[]")+`]`, true)...), 403)
 		for _, nothing := range append(nothings, "") {
 			if strings.Trim(nothing, "[]") != strings.Trim(value, "[]") {
-				wantStatus(t, all+", "+nothing, ask(c, with(nothing, true)...), 403)
+				wantStatus(t, all+", "+nothing, request(c, with(nothing, true)...), 403)
 			}
 		}
 	}

@@ -43,8 +43,8 @@ func macOf(key []byte, body string) string {
 	return base32Text.EncodeToString(mac.Sum(nil))[:macLength]
 }
 
-// genuine reports whether the secret of a token that was parsed has the right MAC.
-func genuine(token string, key []byte) bool {
+// isGenuine reports whether the secret of a token that was parsed has the right MAC.
+func isGenuine(token string, key []byte) bool {
 	end := tokenLength - checkLength - macLength
 	return hmac.Equal([]byte(token[end:][:macLength]), []byte(macOf(key, token[:end])))
 }
@@ -85,7 +85,7 @@ func (t Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.
 // Check returns what is wrong with the name, the kind or the namespaces. It does not quote the name, which may be a
 // token.
 func (t Token) Check() error {
-	if t.Name == "" || len(t.Name) > maxName || isID(t.Name) || !plain(t.Name, ".-_@") {
+	if t.Name == "" || len(t.Name) > maxName || isID(t.Name) || !isPlain(t.Name, ".-_@") {
 		return fmt.Errorf("the name is not valid: use letters, digits and . - _ @, a letter or digit first, at most %d", maxName)
 	}
 	return Grant{t.Kind, t.Namespaces}.Check()
@@ -98,8 +98,8 @@ const (
 	maxNamespaces = 100
 )
 
-// plain reports whether s begins with a letter or a digit and has nothing else but those and more.
-func plain(s, more string) bool { return all(s[:1], "") && all(s, more) }
+// isPlain reports whether s begins with a letter or a digit and has nothing else but those and more.
+func isPlain(s, more string) bool { return all(s[:1], "") && all(s, more) }
 
 func all(s, more string) bool {
 	return strings.IndexFunc(s, func(c rune) bool {

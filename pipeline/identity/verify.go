@@ -33,7 +33,7 @@ type proved struct {
 // and one that has expired is errLapsed. The first use of a token in this process costs a derivation, each further one
 // a hash; whether it still holds is looked up each time.
 func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
-	r, err := t.find(token)
+	r, err := t.findRecord(token)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -41,7 +41,7 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
 		if err := t.prove(ctx, r, token); err != nil {
 			return Identity{}, err
 		}
-		if r, err = t.find(token); err == nil && !t.isProved(r.ID, token) { // its record has changed meanwhile
+		if r, err = t.findRecord(token); err == nil && !t.isProved(r.ID, token) { // its record has changed meanwhile
 			err = errInvalid
 		}
 		if err != nil {
@@ -52,8 +52,8 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
 	return Identity{Name: r.Name, Kind: r.Kind, Source: FromToken, Namespaces: r.Namespaces, Token: r.ID, Expires: r.Expires}, nil
 }
 
-// find returns the record of a token that was made by us, as far as its MAC says.
-func (t *Tokens) find(token string) (record, error) {
+// findRecord returns the record of a token that was made by us, as far as its MAC says.
+func (t *Tokens) findRecord(token string) (record, error) {
 	id, ok := parseToken(token)
 	if !ok {
 		return record{}, errInvalid
@@ -62,7 +62,7 @@ func (t *Tokens) find(token string) (record, error) {
 	switch {
 	case err != nil:
 		return record{}, err
-	case !known || !genuine(token, r.Key):
+	case !known || !isGenuine(token, r.Key):
 		return record{}, errInvalid
 	case r.Expired(time.Now()):
 		return record{}, errLapsed
@@ -85,7 +85,7 @@ func (t *Tokens) prove(ctx context.Context, r record, token string) error {
 		return nil
 	}
 	if subtle.ConstantTimeCompare(t.derive(token, r.Salt), r.Hash) != 1 {
-		t.wrong.take(r.ID)
+		t.wrong.consume(r.ID)
 		return errInvalid
 	}
 	t.mu.Lock()
@@ -106,8 +106,8 @@ func (t *Tokens) isProved(id, token string) bool {
 	return ok && subtle.ConstantTimeCompare(p.sum[:], sum[:]) == 1
 }
 
-// holds reports whether an identity that was verified still is one.
-func (t *Tokens) holds(i Identity) bool {
+// isValid reports whether an identity that was verified still is one.
+func (t *Tokens) isValid(i Identity) bool {
 	r, known, err := t.record(i.Token)
 	return err == nil && known && r.Name == i.Name
 }

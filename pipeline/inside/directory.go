@@ -28,7 +28,7 @@ func (q WriteDirectory) Subject() pipeline.Subject {
 func (q WriteDirectory) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Unpacked], error) {
 	return planFileOf(r, q.Session, pipeline.Facts{"op": "unpack"}, func(ctx context.Context, _ *session.Session, c *guest.Client) (guest.Unpacked, error) {
 		var wrong error
-		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, session.Checked(q.Content, q.SHA256, &wrong))
+		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, session.VerifyHash(q.Content, q.SHA256, &wrong))
 		if wrong != nil {
 			err = pipeline.Refuse(pipeline.StageValidate, wrong.Error(), "send it again")
 		}
@@ -52,18 +52,18 @@ func OpenFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 // ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead
 // out of it are not in it. One in which a secret of the session is found is withheld, as [ReadFile] does.
 func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (content io.ReadCloser, err error) {
-	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
+	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
 		if content, err = c.Pack(ctx, dir, guest.OwnLinks); err == nil {
-			content, err = hold(ctx, p, s, dir, content)
+			content, err = spoolContent(ctx, p, s, dir, content)
 		}
 		return err
 	})
 	return content, err
 }
 
-// hold returns content of a session, of this name, that is read only as far as it may be. The session is in use until
+// spoolContent returns content of a session, of this name, that is read only as far as it may be. The session is in use until
 // that is closed.
-func hold(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
+func spoolContent(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
 	done, err := s.Use()
 	if err != nil {
 		content.Close()
@@ -71,15 +71,15 @@ func hold(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name st
 	}
 	leased := func() bool { return len(s.Leases()) > 0 && !p.Config.Artifacts.ShowSecrets }
 	if !leased() {
-		return held(s, unleased{content, leased}, done), nil
+		return newHeldFile(s, unleased{content, leased}, done), nil
 	}
 	defer content.Close()
-	release, err := s.Copy(ctx)
+	release, err := s.AcquireCopySlot(ctx)
 	if err != nil {
 		done()
 		return nil, session.ErrorOf(pipeline.StageQueue, err)
 	}
-	copied, _, _, err := session.Nameless(p, content, session.Archived(pipeline.BoundsOf(s.Info().Limits).Disk), s.Leases())
+	copied, _, _, err := session.SpoolUnnamed(p, content, session.MaxTarSize(pipeline.BoundsOf(s.Info().Limits).Disk), s.Leases())
 	if own, is := errors.AsType[*pipeline.Error](err); is && own.Stage == pipeline.StageVault {
 		err = pipeline.Refuse(pipeline.StageVault, s.Redact(name)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
 	}
@@ -88,7 +88,7 @@ func hold(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name st
 		done()
 		return nil, err
 	}
-	return held(s, copied, done, release), nil
+	return newHeldFile(s, copied, done, release), nil
 }
 
 // Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs
@@ -111,11 +111,11 @@ func (q CopyFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gue
 	if q.To = path.Clean(q.To); q.To == "." {
 		q.To = "~"
 	}
-	source, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.From)
+	source, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.From)
 	if err != nil {
 		return nil, err
 	}
-	from := exported(q.Path)
+	from := exportPath(q.Path)
 	row := pipeline.Facts{"op": "copy", "from": q.From, "from_path": from}
 	w, err := planFileOf(r, q.Session, row, func(ctx context.Context, _ *session.Session, c *guest.Client) (u guest.Unpacked, _ error) {
 		e, content, err := OpenFiles(ctx, r.Pipeline, r.Outcome.Namespace, q.From, from)
@@ -145,23 +145,23 @@ type KeepFiles struct {
 
 func (q KeepFiles) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
 
-func (q KeepFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+func (q KeepFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	if r.Pipeline.Config.Results == nil {
 		return nil, pipeline.Refuse(pipeline.StageValidate, "nothing is kept of sessions here", "a server keeps it: sandboxmcp serve")
 	}
-	from := exported(q.Path)
-	return planFileOf(r, q.Session, pipeline.Facts{"op": "keep"}, func(ctx context.Context, _ *session.Session, _ *guest.Client) (pipeline.None, error) {
+	from := exportPath(q.Path)
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "keep"}, func(ctx context.Context, _ *session.Session, _ *guest.Client) (pipeline.NoAnswer, error) {
 		e, content, err := OpenFiles(ctx, r.Pipeline, r.Outcome.Namespace, q.Session, from)
 		if err != nil {
-			return pipeline.None{}, err
+			return pipeline.NoAnswer{}, err
 		}
 		name := path.Base(from)
 		if e.Kind == guest.Directory {
 			name += ".tar"
 		}
-		return pipeline.None{}, r.Store(ctx, name, r.Pipeline.Config.Artifacts.MaxBytes, content)
+		return pipeline.NoAnswer{}, r.StoreFile(ctx, name, r.Pipeline.Config.Artifacts.MaxBytes, content)
 	}, &from)
 }
 
-// exported returns the path, in a session, of a name below its Exports.
-func exported(name string) string { return "~/" + path.Join(Exports, path.Clean("/"+name)) }
+// exportPath returns the path, in a session, of a name below its Exports.
+func exportPath(name string) string { return "~/" + path.Join(Exports, path.Clean("/"+name)) }

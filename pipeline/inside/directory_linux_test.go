@@ -178,7 +178,7 @@ func TestExports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := session.Find(p, "", from)
+	s, _ := session.FindSession(p, "", from)
 	s.AddLease(lease)
 	ran(t, p, from, "sh", "-c", "echo "+secret+" >exports/d/s")
 	for _, path := range []string{"d", "d/s"} {

@@ -61,7 +61,7 @@ func (q ChangeFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gu
 
 // planFileOf plans a change of a session's files, whose row says row. The paths are resolved before.
 func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(context.Context, *session.Session, *guest.Client) (T, error), paths ...*string) (pipeline.Action[T], error) {
-	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, id)
+	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(c
 			return answer, err
 		}
 		if answer, err = do(ctx, s, c); err != nil {
-			return answer, session.FileFault(s, err)
+			return answer, session.CleanFileError(s, err)
 		}
 		return answer, nil
 	})
@@ -88,7 +88,7 @@ func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(c
 
 // StatFile describes a file of a session's sandbox. An error of the sandbox's has a reason: see [guest.ReasonOf].
 func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, err error) {
-	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
+	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
 		e, err = c.Stat(ctx, file)
 		e = session.CleanEntry(s, e)
 		return err
@@ -99,8 +99,8 @@ func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name str
 // ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is
 // one of few that the server holds at the same time, until release.
 func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
-	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
-		leave, err := s.Listing(ctx)
+	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
+		leave, err := s.AcquireListSlot(ctx)
 		if err != nil {
 			return session.ErrorOf(pipeline.StageBackend, err)
 		}
@@ -121,19 +121,19 @@ func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 // ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found
 // is withheld: where the session has any, the file is read as a whole before its first byte is handed out.
 func ReadFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
-	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
+	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
 		if e, content, err = c.Read(ctx, file); err != nil {
 			return err
 		}
 		e = session.CleanEntry(s, e)
-		content, err = hold(ctx, p, s, e.Path, content)
+		content, err = spoolContent(ctx, p, s, e.Path, content)
 		return err
 	})
 	return e, content, err
 }
 
 // errLeased ends what was opened when the session had no secrets.
-var errLeased error = pipeline.Fault("the session was lent secrets meanwhile")
+var errLeased error = pipeline.PublicError("the session was lent secrets meanwhile")
 
 // unleased is content that is read only as long as its session was lent no secrets: they can't be in what was read
 // before.
@@ -160,9 +160,9 @@ type heldFile struct {
 	all  []func()
 }
 
-// held returns content of a session. done, which may be called more than once, is the end of the session's use; more
+// newHeldFile returns content of a session. done, which may be called more than once, is the end of the session's use; more
 // are called when it is closed.
-func held(s *session.Session, content io.ReadCloser, done func(), more ...func()) *heldFile {
+func newHeldFile(s *session.Session, content io.ReadCloser, done func(), more ...func()) *heldFile {
 	open, over := context.WithCancel(context.Background())
 	go func() {
 		select {
@@ -187,7 +187,7 @@ func (f *heldFile) Close() error {
 // WatchFiles is [guest.Client.Watch] of a directory of a session's sandbox.
 func WatchFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id string, w guest.Watch, begun func(caughtUp func(context.Context) error) error,
 	event func(guest.Event) error) error {
-	return session.Inside(ctx, p, namespace, id, w.Path, func(s *session.Session, c *guest.Client, file string) error {
+	return session.WithAgent(ctx, p, namespace, id, w.Path, func(s *session.Session, c *guest.Client, file string) error {
 		w.Path = file
 		return c.Watch(ctx, w, begun, func(e guest.Event) error {
 			e.Name = s.Redact(e.Name)
@@ -225,10 +225,10 @@ func (q DialPort) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[net.
 		conn, err := c.Dial(ctx, q.Port)
 		if err != nil {
 			done()
-			return nil, session.FileFault(s, err)
+			return nil, session.CleanFileError(s, err)
 		}
 		leased := func() bool { return len(s.Leases()) > 0 }
-		return heldConn{conn, held(s, unleased{conn, leased}, done)}, nil // the one row is written before, so nothing can fail any more
+		return heldConn{conn, newHeldFile(s, unleased{conn, leased}, done)}, nil // the one row is written before, so nothing can fail any more
 	})
 }
 

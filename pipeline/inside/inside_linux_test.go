@@ -175,7 +175,7 @@ func TestContexts(t *testing.T) {
 	begun := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		pipeline.Do(busy, p, run.Request{Where: run.Where{Session: id, Context: ids[0]}, Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Streams: run.Streams{Stdout: pipelinetest.Writes(func([]byte) { close(begun) })}})
+		pipeline.Do(busy, p, run.Request{Where: run.Where{Session: id, Context: ids[0]}, Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { close(begun) })}})
 	})
 	<-begun
 	if got := cell(ids[1], "print(x)"); got != "2\n" {
@@ -195,7 +195,7 @@ func TestContexts(t *testing.T) {
 	if _, _, err := pipeline.Do(t.Context(), p, session.EndContext{Session: id, Context: ids[1]}); err != nil {
 		t.Error(err)
 	}
-	s, err := session.Find(p, "default", id)
+	s, err := session.FindSession(p, "default", id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestLeasedMeanwhile(t *testing.T) {
 	begun, once, cell := make(chan struct{}), sync.Once{}, pipeline.Outcome{}
 	all.Go(func() {
 		var err error
-		_, cell, err = pipeline.Do(ctx, p, run.Request{Where: run.Where{Session: id, Context: "other"}, Language: "shell", Code: []byte(wait), Streams: run.Streams{Stdout: pipelinetest.Writes(func([]byte) { once.Do(func() { close(begun) }) })}})
+		_, cell, err = pipeline.Do(ctx, p, run.Request{Where: run.Where{Session: id, Context: "other"}, Language: "shell", Code: []byte(wait), Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { once.Do(func() { close(begun) }) })}})
 		if err != nil {
 			t.Error(err)
 		}

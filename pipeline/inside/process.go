@@ -38,7 +38,7 @@ type Process struct {
 
 func (q Process) Subject() pipeline.Subject {
 	f := pipeline.EnvFacts(q.Env)
-	f.Add("command", q.Args, len(q.Args))
+	f.AddIf("command", q.Args, len(q.Args))
 	if q.Terminal != nil {
 		f["terminal"] = true
 	}
@@ -49,12 +49,12 @@ func (q Process) Subject() pipeline.Subject {
 	return s
 }
 
-func (q Process) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
-	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+func (q Process) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
+	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.Session)
 	if err != nil {
 		return nil, err
 	}
-	r.Leases, r.Now = s.Leases(), s.Leases
+	r.Leases, r.CurrentLeases = s.Leases(), s.Leases
 	if len(q.Args) == 0 || q.Args[0] == "" {
 		return nil, pipeline.Refuse(pipeline.StageValidate, "a command begins with the name of a program", "")
 	}
@@ -78,30 +78,30 @@ func (q Process) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipel
 	}
 	r.Releases = append(r.Releases, done)
 	program, limits := validate.Checked{Language: validate.Command, Name: path.Base(q.Args[0])}, pipeline.BoundsOf(info.Limits)
-	c, err := containment.Of(r.Pipeline, info.Backend, info.Profile, nil)
+	c, err := containment.Choose(r.Pipeline, info.Backend, info.Profile, nil)
 	if err != nil {
 		return nil, err
 	}
 	r.Outcome.Language, r.Outcome.Name, r.Outcome.Profile, r.Outcome.Backend = program.Language, program.Name, info.Profile, info.Backend
 	c.Describe(r, program, limits)
-	t := &pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageBackend}
-	t.Do = func(ctx context.Context) (none pipeline.None, _ error) {
+	t := &pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend}
+	t.Do = func(ctx context.Context) (none pipeline.NoAnswer, _ error) {
 		t.Out = pipeline.NewProgramEnd(limits.Output, q.Stdout, q.Stderr, true, nil)
-		r.Releases = append(r.Releases, func() { t.Out.Deliver(ctx) })
+		r.Releases = append(r.Releases, func() { t.Out.WaitForReaders(ctx) })
 		if err := q.run(ctx, r, s, t.Out); err != nil {
 			return none, err
 		}
-		return none, c.Holds(t.Out.Contained.InForce())
+		return none, c.CheckLayers(t.Out.Contained.InForce())
 	}
 	return t, nil
 }
 
 // run has the program run in its session.
 func (q Process) run(ctx context.Context, r *pipeline.Run, s *session.Session, out *pipeline.ProgramEnd) error {
-	stdout, stderr, end := r.Pipes(out)
+	stdout, stderr, end := r.OutputWriters(out)
 	running, kill := context.WithCancel(ctx)
 	defer kill()
-	defer context.AfterFunc(running, out.Loosen)()
+	defer context.AfterFunc(running, out.StopWaitingForReaders)()
 	go func() { // a session that ends waits for no reader
 		select {
 		case <-s.Dead():
@@ -120,9 +120,9 @@ func (q Process) run(ctx context.Context, r *pipeline.Run, s *session.Session, o
 			}
 		},
 	})
-	if err = errors.Join(err, end()); err != nil && s.Over() != nil {
-		return session.ErrorOf(pipeline.StageBackend, s.Over())
+	if err = errors.Join(err, end()); err != nil && s.EndedError() != nil {
+		return session.ErrorOf(pipeline.StageBackend, s.EndedError())
 	}
-	r.Outcome.AddOutcome(out.Result)
+	r.Outcome.AddProgramResult(out.Result)
 	return err
 }

@@ -42,8 +42,8 @@ type RunningProcess struct {
 	err    error
 }
 
-// Of implements [Program].
-func (r *RunningProcess) Of() (namespace, session string) { return r.Namespace, r.Session }
+// Location implements [Program].
+func (r *RunningProcess) Location() (namespace, session string) { return r.Namespace, r.Session }
 
 // maxTag bounds a program's tag, in bytes: it is known for a while after the program's end.
 const maxTag = 4 << 10
@@ -57,9 +57,9 @@ func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningP
 	if len(q.Tag) > maxTag {
 		return nil, nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
 	}
-	q.Namespace = pipeline.OrDefault(q.Namespace)
-	life, kill := identity.Lasting(ctx)
-	life = pipeline.ByCaller(life, pipeline.CallerOf(ctx))
+	q.Namespace = pipeline.NamespaceOrDefault(q.Namespace)
+	life, kill := identity.WithoutRequest(ctx)
+	life = pipeline.WithCaller(life, pipeline.CallerFrom(ctx))
 	r := &RunningProcess{StartProcess: q, kill: kill,
 		interrupt: make(chan struct{}, 16), terminate: make(chan struct{}, 16), resized: make(chan backends.Size, 1), done: make(chan struct{})}
 	q.Process.Interrupt, q.Process.Terminate = r.interrupt, r.terminate
@@ -114,15 +114,15 @@ func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningP
 // Processes lists the programs that run in a session, the oldest first.
 func Processes(p *pipeline.Pipeline, namespace, id string) (list []*RunningProcess) {
 	for _, program := range session.Programs(p, namespace, id) {
-		if r, is := program.(*RunningProcess); is && r.begun() {
+		if r, is := program.(*RunningProcess); is && r.hasBegun() {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// begun reports whether the program has a number.
-func (r *RunningProcess) begun() bool {
+// hasBegun reports whether the program has a number.
+func (r *RunningProcess) hasBegun() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.PID != 0
@@ -148,9 +148,9 @@ func (r *RunningProcess) Result() (pipeline.Outcome, error) {
 
 // Errors of RunningProcess.
 var (
-	ErrNoInput error = pipeline.Fault("the program has no input that could be sent to")
-	ErrEnded   error = pipeline.Fault("the program has ended")
-	ErrSignal  error = pipeline.Fault("only SIGINT, SIGTERM and SIGKILL can be sent")
+	ErrNoInput error = pipeline.PublicError("the program has no input that could be sent to")
+	ErrEnded   error = pipeline.PublicError("the program has ended")
+	ErrSignal  error = pipeline.PublicError("only SIGINT, SIGTERM and SIGKILL can be sent")
 )
 
 // Signal sends SIGINT or SIGTERM to the program's process group, or kills it and all that it has started.

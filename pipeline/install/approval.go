@@ -17,7 +17,7 @@ func Question(ctx context.Context, p *pipeline.Pipeline, q Request) (approval.Qu
 	if !p.Config.AskPackages || q.Typed {
 		return approval.Question{}, false, nil
 	}
-	r := p.Begin(q.Subject())
+	r := p.NewRun(q.Subject())
 	o, err := checkInstall(ctx, r, q)
 	if err != nil {
 		return approval.Question{}, false, err

@@ -43,7 +43,7 @@ func (q Request) Subject() pipeline.Subject {
 }
 
 // Plan checks an installation, and has a person approve it where one must.
-func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	o, err := checkInstall(ctx, r, q)
 	if err != nil {
 		return nil, err
@@ -51,14 +51,14 @@ func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pip
 	if err := permitInstall(ctx, r, q, o); err != nil {
 		return nil, err
 	}
-	if s, err := session.Find(r.Pipeline, q.Namespace, q.Session); err == nil { // what was sent before it comes first
+	if s, err := session.FindSession(r.Pipeline, q.Namespace, q.Session); err == nil { // what was sent before it comes first
 		leave, err := s.Wait(ctx)
 		if err != nil {
 			return nil, session.ErrorOf(pipeline.StageQueue, err)
 		}
 		r.Releases = append(r.Releases, leave)
 	}
-	return &pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageBackend, Slots: o.Limits, Do: func(ctx context.Context) (pipeline.None, error) { return pipeline.None{}, install(ctx, r, o) }}, nil
+	return &pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend, Slots: o.Limits, Do: func(ctx context.Context) (pipeline.NoAnswer, error) { return pipeline.NoAnswer{}, install(ctx, r, o) }}, nil
 }
 
 // install carries out an installation.
@@ -74,7 +74,7 @@ func install(ctx context.Context, r *pipeline.Run, o packages.Order) error {
 	}
 	addReceipt(r, receipt)
 	if r.Outcome.Ended == backends.EndedOK {
-		r.NoteRun(event.PackageInstalled, pipeline.Facts{"packages_installed": r.Outcome.Packages[:min(len(r.Outcome.Packages), pipeline.MaxPackages)], "count": len(r.Outcome.Packages), "layer_sha256": receipt.Layer, "cached": receipt.Cached})
+		r.AddRunRow(event.PackageInstalled, pipeline.Facts{"packages_installed": r.Outcome.Packages[:min(len(r.Outcome.Packages), pipeline.MaxPackages)], "count": len(r.Outcome.Packages), "layer_sha256": receipt.Layer, "cached": receipt.Cached})
 	}
 	return nil
 }
@@ -85,12 +85,12 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 	if p.Config.Packages == nil {
 		return o, pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: there is no directory to keep them in", "use sandboxmcp serve")
 	}
-	if err := pipeline.CheckScope(r.Outcome.ID, r.Outcome.Namespace); err != nil {
+	if err := pipeline.CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace); err != nil {
 		return o, err
 	}
 	var into session.Info // the zero value is the namespace's layer
 	if q.Session != "" {
-		s, err := session.Find(p, q.Namespace, q.Session)
+		s, err := session.FindSession(p, q.Namespace, q.Session)
 		if err != nil {
 			return o, err
 		}
@@ -110,13 +110,13 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session is one of %s, not of %s", into.Backend, q.Backend), "leave the backend out")
 	}
 	if err := packages.Check(q.Language, q.Packages); err != nil {
-		return o, pipeline.Broke(pipeline.StageValidate, err)
+		return o, pipeline.WrapError(pipeline.StageValidate, err)
 	}
 	o = packages.Order{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
 	e := p.Config.Egress
-	record := outbound.Bounded(containment.Recorder(p, r.Outcome.ID, r.Outcome.Namespace, r.Clean))
+	record := outbound.LimitRows(containment.DecisionRecorder(p, r.Outcome.ID, r.Outcome.Namespace, r.Clean))
 	o.Egress = egress.Config{Decided: record, Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: p.Budget}
-	c, err := containment.Of(p, cmp.Or(into.Backend, q.Backend), into.Profile, nil)
+	c, err := containment.Choose(p, cmp.Or(into.Backend, q.Backend), into.Profile, nil)
 	if err != nil {
 		return o, err
 	}
@@ -133,14 +133,14 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.CappedBy(caps.Limits)
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = q.Language, o.Backend.Name(), c.Profile
 	r.Facts = pipeline.Facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.Profile, "require": o.Require}
-	r.Facts.Add("session", q.Session, len(q.Session))
-	r.Asker(q.Client)
+	r.Facts.AddIf("session", q.Session, len(q.Session))
+	r.AddCallerFacts(q.Client)
 	return o, nil
 }
 
 // addReceipt puts what came of an installation into the result.
 func addReceipt(r *pipeline.Run, x packages.Receipt) {
-	r.Outcome.AddOutcome(x.Result)
+	r.Outcome.AddProgramResult(x.Result)
 	if len(r.Outcome.Layers) == 0 {
 		r.Outcome.Layers = append(r.Outcome.Layers, x.Result.Contained.Layers...)
 	}
@@ -149,7 +149,7 @@ func addReceipt(r *pipeline.Run, x packages.Receipt) {
 	}
 	r.Outcome.Stdout, r.Outcome.Stderr = x.Stdout, x.Stderr
 	r.Outcome.Packages = x.Packages
-	containment.Decided(r, x.Hosts)
+	containment.AddDecisions(r, x.Hosts)
 }
 
 // noPackages is the error of an installation where no sandbox could be shown what is installed.
@@ -157,5 +157,5 @@ func noPackages(err error, language string) error {
 	if r, is := errors.AsType[*backends.Refusal](err); is {
 		return pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: "+r.Reason, "use an image that has them: ", remedy.Setting.With("images."+language))
 	}
-	return pipeline.Broke(pipeline.StageBackend, err)
+	return pipeline.WrapError(pipeline.StageBackend, err)
 }

@@ -55,17 +55,17 @@ func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, languag
 	if !ok {
 		return nil, nil
 	}
-	c, err := containment.Of(p, backend, "", nil)
+	c, err := containment.Choose(p, backend, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	view, err := containment.PackagesOf(ctx, p, c, pipeline.OrDefault(namespace), language, "")
+	view, err := containment.PackagesOf(ctx, p, c, pipeline.NamespaceOrDefault(namespace), language, "")
 	if err != nil {
 		return nil, err
 	}
 	defer view.Release()
 	key := strings.Join([]string{c.Backend.Name(), c.Profile, language, view.Layer}, " ")
-	if list, ok := pipeline.Part(p, openInstalled).Get(key, rememberInstalled); ok {
+	if list, ok := pipeline.PackageState(p, openInstalled).Get(key, rememberInstalled); ok {
 		return list, nil
 	}
 	sandbox, err := c.Backend.Start(ctx, backends.Spec{ID: pipeline.NewID(), Language: language, Profile: c.Base, Require: c.Requires, Mounts: view.Mounts})
@@ -93,6 +93,6 @@ func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, languag
 		})
 		list = append(list, Installed{safetext.Clip(name, 100), safetext.Clip(version, 40), own})
 	}
-	pipeline.Part(p, openInstalled).Store(key, list)
+	pipeline.PackageState(p, openInstalled).Store(key, list)
 	return list, nil
 }

@@ -29,8 +29,8 @@ func (b Invalid) Error() string {
 	return strings.Join(b, "\n")
 }
 
-// Wrong returns the error about one argument, which the form could not see.
-func Wrong(name, format string, a ...any) error {
+// ArgumentError returns the error about one argument, which the form could not see.
+func ArgumentError(name, format string, a ...any) error {
 	return Invalid{fmt.Sprintf("argument %q: %s", name, fmt.Sprintf(format, a...))}
 }
 
@@ -145,7 +145,7 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 }
 
 func (f Form) unknown(name, where string) string {
-	if meant := f.meant(name); meant != "" {
+	if meant := f.suggestName(name); meant != "" {
 		return fmt.Sprintf("there is no argument %q: did you mean %q?", where+name, where+meant)
 	}
 	if len(f.Names()) == 0 {

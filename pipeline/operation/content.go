@@ -81,10 +81,10 @@ func Digest(h http.Header) (sum string, ok bool) {
 	return "", false
 }
 
-// Sent returns the function that tells which SHA-256 the content of a request is said to have, in its header or, once
+// SentDigest returns the function that tells which SHA-256 the content of a request is said to have, in its header or, once
 // that was read, behind it: "" where neither does. It is false of a header that can't be read; a trailer that can't be
 // is no content's hash.
-func Sent(r *http.Request) (sum func() string, ok bool) {
+func SentDigest(r *http.Request) (sum func() string, ok bool) {
 	first, ok := Digest(r.Header)
 	return func() string {
 		if first != "" {

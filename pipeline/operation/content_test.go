@@ -79,7 +79,7 @@ func TestSend(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		sent, ok := Sent(r)
+		sent, ok := SentDigest(r)
 		if got, failed = io.ReadAll(r.Body); !ok || r.Header.Get("Content-Type") != Tar {
 			t.Error(r.Header)
 		}
@@ -110,13 +110,13 @@ func TestSent(t *testing.T) {
 		if header != "" {
 			r.Header.Set(digestName, header)
 		}
-		if _, ok := Sent(r); ok != want {
+		if _, ok := SentDigest(r); ok != want {
 			t.Errorf("%q: %v", header, ok)
 		}
 	}
 	r := httptest.NewRequest("PUT", "/", nil)
 	r.Trailer = http.Header{digestName: {"nothing"}}
-	if sum, ok := Sent(r); !ok || len(sum()) == 64 || sum() == "" {
+	if sum, ok := SentDigest(r); !ok || len(sum()) == 64 || sum() == "" {
 		t.Errorf("a trailer that is none: %q %v", sum(), ok)
 	}
 }

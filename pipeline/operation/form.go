@@ -202,8 +202,8 @@ func (f Form) Without(name string) Form {
 	return f
 }
 
-// Offering returns the form with more values of a field that has a choice of them.
-func (f Form) Offering(name string, values ...string) Form {
+// WithChoices returns the form with more values of a field that has a choice of them.
+func (f Form) WithChoices(name string, values ...string) Form {
 	f.fields = slices.Clone(f.fields)
 	for i := range f.fields {
 		if one := &f.fields[i]; one.name == name && one.oneOf != nil {

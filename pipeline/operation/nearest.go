@@ -21,8 +21,8 @@ var otherNames = map[string][]string{
 	"ns": {"namespace"}, "ttl": {"idle_seconds"}, "max_results": {"limit"}, "count": {"limit"}, "link": {"url"},
 }
 
-// meant is the field that a caller most likely had in mind, or "".
-func (f Form) meant(name string) string {
+// suggestName is the field that a caller most likely had in mind, or "".
+func (f Form) suggestName(name string) string {
 	names := f.Names()
 	low := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, other := range otherNames[low] {

@@ -51,7 +51,7 @@ func (o Operation) described(method string) members {
 			continue
 		case slices.Contains(path, f.name):
 			place = "path"
-		case !queried(method, o.Content):
+		case !hasQueryArguments(method, o.Content):
 			inBody.fields = append(inBody.fields, f)
 			continue
 		}

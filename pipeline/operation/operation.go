@@ -35,11 +35,11 @@ const (
 	Backgrounds                   // may run as a task
 )
 
-// Of returns the operation whose arguments are an A, and whose result is an R.
-func Of[A, R any](name, title, about string, hints Hints) Operation {
-	return of(name, title, about, hints, reflect.TypeFor[A](), reflect.TypeFor[R]())
+// New returns the operation whose arguments are an A, and whose result is an R.
+func New[A, R any](name, title, about string, hints Hints) Operation {
+	return newOperation(name, title, about, hints, reflect.TypeFor[A](), reflect.TypeFor[R]())
 }
 
-func of(name, title, about string, hints Hints, arguments, result reflect.Type) Operation {
+func newOperation(name, title, about string, hints Hints, arguments, result reflect.Type) Operation {
 	return Operation{Name: name, Title: title, About: about, In: formOf(arguments), Out: raw(typed(result).schema()), Hints: hints}
 }

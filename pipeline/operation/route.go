@@ -48,7 +48,7 @@ func (o *Route[A, R]) Operation() Operation {
 }
 
 func (o *route) operation(arguments, result reflect.Type) Operation {
-	all := of(o.Name, "", o.About, 0, arguments, result)
+	all := newOperation(o.Name, "", o.About, 0, arguments, result)
 	all.Route, all.Stream, all.Content = o.Pattern, o.Stream, o.Content
 	return all
 }
@@ -64,7 +64,7 @@ func (o *Route[A, R]) Arguments(r *http.Request) (*A, error) {
 
 // read returns a pointer to what the form is of.
 func (o *route) read(r *http.Request, form Form) (args any, err error) {
-	if queried(r.Method, o.Content) {
+	if hasQueryArguments(r.Method, o.Content) {
 		sent, err := o.inQuery(r, form)
 		if err != nil {
 			return nil, err
@@ -93,8 +93,8 @@ func (o *route) fill(r *http.Request, form Form, sent map[string]json.RawMessage
 	return form.decode(sent, true)
 }
 
-// queried reports whether the arguments of a request stand in its query: there is no body, or it is content.
-func queried(method, content string) bool {
+// hasQueryArguments reports whether the arguments of a request stand in its query: there is no body, or it is content.
+func hasQueryArguments(method, content string) bool {
 	return method == http.MethodGet || method == http.MethodDelete || content != ""
 }
 
@@ -216,7 +216,7 @@ func (o *Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Re
 }
 
 func (o *route) send(ctx context.Context, s *Server, args any, content io.Reader, result any) error {
-	res, err := o.ask(ctx, s, args, content)
+	res, err := o.sendRequest(ctx, s, args, content)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (o *route) send(ctx context.Context, s *Server, args any, content io.Reader
 
 // Open asks a server, and returns its answer, which the caller closes.
 func (o *Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
-	res, err := (*route)(o).ask(ctx, s, args, nil)
+	res, err := (*route)(o).sendRequest(ctx, s, args, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (o *Route[A, R]) Receive(ctx context.Context, s *Server, args A) (kind stri
 }
 
 func (o *route) receive(ctx context.Context, s *Server, args any) (kind string, content io.ReadCloser, err error) {
-	res, err := o.ask(ctx, s, args, nil)
+	res, err := o.sendRequest(ctx, s, args, nil)
 	if err != nil {
 		return "", nil, err
 	}
@@ -263,7 +263,7 @@ type contents struct {
 	*Hashed
 }
 
-func (o *route) ask(ctx context.Context, s *Server, args any, content io.Reader) (*http.Response, error) {
+func (o *route) sendRequest(ctx context.Context, s *Server, args any, content io.Reader) (*http.Response, error) {
 	req, err := o.request(ctx, s.URL, args)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (o *route) request(ctx context.Context, base string, args any) (*http.Reque
 		delete(all, name)
 	}
 	var body io.Reader
-	if queried(method, o.Content) {
+	if hasQueryArguments(method, o.Content) {
 		query := url.Values{}
 		for name, value := range all {
 			var list []json.RawMessage

@@ -68,17 +68,17 @@ func namesOf(hosts []string) (n names) {
 func (n names) allows(name string, port int) bool      { return n.all.Decide(name, port).Allowed }
 func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(name, port).Allowed }
 
-// Opens reports whether TLS can be ended on the way, as bound secrets need it.
-func (o *Session) Opens() bool { return o.Leads() && o.relay.Authority() != nil }
+// InspectsTLS reports whether TLS can be ended on the way, as bound secrets need it.
+func (o *Session) InspectsTLS() bool { return o.HasRoute() && o.relay.Authority() != nil }
 
 // env tells programs that heed variables where the certificates are that they are to trust; those that
 // heed none find them in the system's bundle. Where nothing can be reached, it tells those that would try again for
 // a minute, also after they were told that there is no such name.
 func (o *Session) env() []string {
 	switch {
-	case !o.Leads():
+	case !o.HasRoute():
 		return []string{"NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0"}
-	case !o.Opens():
+	case !o.InspectsTLS():
 		return nil
 	}
 	var env []string

@@ -20,15 +20,15 @@ func (o *Session) decide(ctx context.Context, name string, port int) egress.Deci
 		within = t.Within
 	}
 	if within != nil {
-		if d := of(*within, name, port); !d.Allowed {
+		if d := decisionOf(*within, name, port); !d.Allowed {
 			return d
 		}
 	}
-	d := of(o.cfg.Policy, name, port)
+	d := decisionOf(o.cfg.Policy, name, port)
 	if _, denied := o.cfg.Policy.Denied(name, port); d.Allowed || denied { // denied is also what is no name
 		return d
 	}
-	if granted := of(Approved(o.cfg.Approvals, o.question(t)), name, port); granted.Allowed {
+	if granted := decisionOf(Approved(o.cfg.Approvals, o.question(t)), name, port); granted.Allowed {
 		granted.Reason = "a person approved " + strings.TrimPrefix(granted.Reason, "allowed by ")
 		return granted
 	}
@@ -39,24 +39,24 @@ func (o *Session) decide(ctx context.Context, name string, port int) egress.Deci
 		d.Allowed, d.Ask, d.Reason = true, "", "a person is asked when it is connected to"
 		return d
 	}
-	return o.ask(ctx, t, d)
+	return o.askPerson(ctx, t, d)
 }
 
-// of asks a policy about a port, or about any for 0.
-func of(p egress.Policy, name string, port int) egress.Decision {
+// decisionOf asks a policy about a port, or about any for 0.
+func decisionOf(p egress.Policy, name string, port int) egress.Decision {
 	if port == 0 {
 		return p.Lookup(name)
 	}
 	return p.Decide(name, port)
 }
 
-// Approved is the policy of what people have approved for whoever would ask q: see approval.Broker.Held.
+// Approved is the policy of what people have approved for whoever would ask q: see approval.Broker.GrantsFor.
 func Approved(b *approval.Broker, q approval.Question) egress.Policy {
 	if b == nil {
 		return egress.Policy{}
 	}
 	var patterns []string
-	for _, g := range b.Held(approval.Egress, q) {
+	for _, g := range b.GrantsFor(approval.Egress, q) {
 		patterns = append(patterns, g.Question.What)
 	}
 	p, err := egress.NewPolicy(patterns, nil)
@@ -70,8 +70,8 @@ func (o *Session) question(t Scope) approval.Question {
 	return approval.Question{Kind: approval.Egress, Namespace: o.cfg.Namespace, Session: o.cfg.Session, Run: t.Run, CodeSHA256: t.Code}
 }
 
-// ask waits for a person. The connection waits with it, and the program's time goes on.
-func (o *Session) ask(ctx context.Context, t Scope, d egress.Decision) egress.Decision {
+// askPerson waits for a person. The connection waits with it, and the program's time goes on.
+func (o *Session) askPerson(ctx context.Context, t Scope, d egress.Decision) egress.Decision {
 	q := o.question(t)
 	q.Client, q.CodeOf, q.CodeSHA256 = t.Client, t.Code, "" // whoever is asked about a name is not asked about the code
 	q.What = d.Ask
@@ -91,11 +91,11 @@ func (o *Session) ask(ctx context.Context, t Scope, d egress.Decision) egress.De
 		d.Reason = fmt.Sprintf("nobody had answered whether %s may be reached when the program gave up: ask for the domain %s", d.Name, q.What)
 	case a.Allowed:
 		d.Allowed, d.Ask = true, ""
-		d.Reason = fmt.Sprintf("approved by %s until %s", by(a), a.Until.UTC().Format(time.RFC3339))
-	case a.Silence(): // somebody may answer yet
+		d.Reason = fmt.Sprintf("approved by %s until %s", answeredBy(a), a.Until.UTC().Format(time.RFC3339))
+	case a.IsTimeout(): // somebody may answer yet
 		d.Reason = fmt.Sprintf("whether %s may be reached: %s", d.Name, a.Reason)
 	default:
-		d.Ask, d.Reason = "", fmt.Sprintf("%s was denied by %s", d.Name, by(a))
+		d.Ask, d.Reason = "", fmt.Sprintf("%s was denied by %s", d.Name, answeredBy(a))
 		if a.Reason != "" {
 			d.Reason += ": " + a.Reason
 		}
@@ -103,8 +103,8 @@ func (o *Session) ask(ctx context.Context, t Scope, d egress.Decision) egress.De
 	return d
 }
 
-// by returns the name of the person who answered, and the channel.
-func by(a approval.Answer) string {
+// answeredBy returns the name of the person who answered, and the channel.
+func answeredBy(a approval.Answer) string {
 	if a.User != "" {
 		return a.User + " (" + a.By.String() + ")"
 	}

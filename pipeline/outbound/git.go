@@ -33,7 +33,7 @@ var gitUsers = map[string]string{
 // anyUser goes with a token whose service does not look at the user.
 const anyUser = "git"
 
-// Git returns the variables by which git uses the bound secrets that were leased, on top of env, the
+// GitEnv returns the variables by which git uses the bound secrets that were leased, on top of env, the
 // program's own: what that configures in this way stays, and nothing is returned if git could not read it.
 //
 // Git learns the placeholders from a credential helper, which it asks only once a host wants to know
@@ -44,8 +44,8 @@ const anyUser = "git"
 //
 // In *.example.com, git takes the star for one label: a.b.example.com has to be bound by its own name.
 // Of several secrets for one host, those whose name is that of a known token go first.
-func (o *Session) Git(env []string) []string {
-	if !o.Leads() {
+func (o *Session) GitEnv(env []string) []string {
+	if !o.HasRoute() {
 		return nil
 	}
 	count, ok := gitCount(env)

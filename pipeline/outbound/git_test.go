@@ -62,7 +62,7 @@ func TestGitFills(t *testing.T) {
 		"GITLAB_TOKEN": {Hosts: []string{"lab.example.com:8443", "own.example.com:3000", "old.example.com:80"}},
 		"HF_TOKEN":     {Hosts: []string{"*.example.org"}},
 	}, "API_KEY", "GITHUB_TOKEN", "GITLAB_TOKEN", "HF_TOKEN")
-	env := o.Git(nil)
+	env := o.GitEnv(nil)
 	for _, c := range []struct{ url, user, of string }{
 		{"https://git.example.com/a/b.git", "x-access-token", "GITHUB_TOKEN"}, // a known name goes first
 		{"https://me@git.example.com/a/b.git", "me", "GITHUB_TOKEN"},
@@ -111,7 +111,7 @@ func TestGitSends(t *testing.T) {
 		"https://must.example.com.b.c/a": "",
 		"http://must.example.com/a":      "",
 	} {
-		if out, _ := gitWith(t, o.Git(nil), "", "config", "--get-urlmatch", "http.extraHeader", url); strings.TrimSpace(out) != want {
+		if out, _ := gitWith(t, o.GitEnv(nil), "", "config", "--get-urlmatch", "http.extraHeader", url); strings.TrimSpace(out) != want {
 			t.Errorf("%s: got %q, want %q", url, out, want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestGitPreserves(t *testing.T) {
 	hosttest.Program(t, "git")
 	o, _ := lending(t, shop{"GITHUB_TOKEN": {Hosts: []string{"git.example.com"}}}, "GITHUB_TOKEN")
 	own := []string{"GIT_CONFIG_COUNT=7", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=Ada", "GIT_TERMINAL_PROMPT=1"}
-	env := slices.Concat(own, o.Git(own))
+	env := slices.Concat(own, o.GitEnv(own))
 	if out, err := gitWith(t, env, "", "config", "user.name"); err != nil || out != "Ada\n" {
 		t.Errorf("user.name: %v, %q", err, out)
 	}
@@ -133,25 +133,25 @@ func TestGitPreserves(t *testing.T) {
 		t.Error("the caller's GIT_TERMINAL_PROMPT is overruled")
 	}
 	for _, count := range []string{"one", "-1", "99999999999999999999"} {
-		if got := o.Git([]string{"GIT_CONFIG_COUNT=" + count}); got != nil {
+		if got := o.GitEnv([]string{"GIT_CONFIG_COUNT=" + count}); got != nil {
 			t.Errorf("a count %q: got %q", count, got)
 		}
 	}
-	if got := o.Git([]string{"GIT_CONFIG_COUNT="}); len(got) == 0 { // which git takes for none
+	if got := o.GitEnv([]string{"GIT_CONFIG_COUNT="}); len(got) == 0 { // which git takes for none
 		t.Error("an empty count")
 	}
 }
 
 func TestGitHasNothing(t *testing.T) {
 	var none *Session
-	if got := none.Git(nil); got != nil {
+	if got := none.GitEnv(nil); got != nil {
 		t.Errorf("without a way out: %q", got)
 	}
 	o, err := New(Config{Ports: []int{443}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := o.Git(nil); got != nil {
+	if got := o.GitEnv(nil); got != nil {
 		t.Errorf("without secrets: %q", got)
 	}
 	many := shop{}
@@ -160,7 +160,7 @@ func TestGitHasNothing(t *testing.T) {
 		b.Hosts = append(b.Hosts, fmt.Sprintf("h%d.example.com", i))
 		many["A_TOKEN"] = b
 	}
-	if o, _ = lending(t, many, "A_TOKEN"); len(o.Git(nil)) != 2+2*2*100 {
-		t.Errorf("%d variables for 100 hosts", len(o.Git(nil)))
+	if o, _ = lending(t, many, "A_TOKEN"); len(o.GitEnv(nil)) != 2+2*2*100 {
+		t.Errorf("%d variables for 100 hosts", len(o.GitEnv(nil)))
 	}
 }

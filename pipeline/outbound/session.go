@@ -78,12 +78,12 @@ type Session struct {
 }
 
 // scope is that of the sandbox itself.
-func (c Config) scope() Scope { return Scope{Run: c.Session, Record: Bounded(c.Record)} }
+func (c Config) scope() Scope { return Scope{Run: c.Session, Record: LimitRows(c.Record)} }
 
 // New returns an egress session that no sandbox has yet.
 func New(c Config) (*Session, error) {
 	o := &Session{cfg: c, bounds: c.Bounds, scope: c.scope()}
-	if !o.Leads() {
+	if !o.HasRoute() {
 		return o, nil
 	}
 	var err error
@@ -93,19 +93,19 @@ func New(c Config) (*Session, error) {
 	return o, nil
 }
 
-// Leads reports whether the session can ever reach anything.
-func (o *Session) Leads() bool { return o != nil && len(o.cfg.Ports) > 0 }
+// HasRoute reports whether the session can ever reach anything.
+func (o *Session) HasRoute() bool { return o != nil && len(o.cfg.Ports) > 0 }
 
-// Shape adds to spec what the sandbox needs for Attach, and returns variables for its programs.
-func (o *Session) Shape(spec *backends.Spec) (env []string) {
-	if spec.DNS = o != nil; o.Leads() {
+// PrepareSpec adds to spec what the sandbox needs for Attach, and returns variables for its programs.
+func (o *Session) PrepareSpec(spec *backends.Spec) (env []string) {
+	if spec.DNS = o != nil; o.HasRoute() {
 		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
 	}
 	return o.env()
 }
 
-// Lacks returns the ports that a policy opens and on which the gateway does not listen.
-func (o *Session) Lacks(p egress.Policy) []int {
+// MissingPorts returns the ports that a policy opens and on which the gateway does not listen.
+func (o *Session) MissingPorts(p egress.Policy) []int {
 	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
 }
 
@@ -116,17 +116,17 @@ func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, e
 		return sandbox, nil
 	}
 	if t.Record != nil {
-		o.Enter(t)
+		o.SetScope(t)
 	}
 	g := sandbox.Gateway()
-	if g.DNS == nil && !o.Leads() { // nothing leaves all the same, and nobody learns what was wanted
+	if g.DNS == nil && !o.HasRoute() { // nothing leaves all the same, and nobody learns what was wanted
 		return sandbox, nil
 	}
 	if g.DNS == nil || g.DNSStream == nil {
 		return sandbox, errors.New("the backend's sandbox has no way out")
 	}
 	gateway := egress.Open(egress.Config{
-		Decide: o.decide, Decided: o.decided, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).DialWithout(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
+		Decide: o.decide, Decided: o.recordDecision, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).DialWithout(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
 	}, egress.Sockets(g))
 	o.mu.Lock()
 	o.gateway = gateway
@@ -145,13 +145,13 @@ func (g withGateway) Close() error {
 	return g.Sandbox.Close()
 }
 
-// Enter has decisions made and recorded in scope t, until Records. Connections that stand and that t may not
+// SetScope has decisions made and recorded in scope t, until Records. Connections that stand and that t may not
 // make are ended.
-func (o *Session) Enter(t Scope) {
+func (o *Session) SetScope(t Scope) {
 	if o == nil {
 		return
 	}
-	t.Record = Bounded(t.Record)
+	t.Record = LimitRows(t.Record)
 	o.mu.Lock()
 	o.scope = t
 	gateway := o.gateway
@@ -161,8 +161,8 @@ func (o *Session) Enter(t Scope) {
 	}
 }
 
-// Changes reports whether Narrow may be called.
-func (o *Session) Changes() bool { return o != nil && o.cfg.Changes }
+// CanNarrow reports whether Narrow may be called.
+func (o *Session) CanNarrow() bool { return o != nil && o.cfg.Changes }
 
 // Narrow replaces the bounds, and ends the connections that stand: to which address they lead is not known any more. A
 // session that leads nowhere has none.
@@ -185,8 +185,8 @@ func (o *Session) excluded() []netip.Prefix {
 	return o.bounds.Without
 }
 
-// Records ends the scope, and returns the decisions since the one before it.
-func (o *Session) Records() []egress.Record {
+// EndScope ends the scope, and returns the decisions since the one before it.
+func (o *Session) EndScope() []egress.Record {
 	if o == nil {
 		return nil
 	}
@@ -204,8 +204,8 @@ func (o *Session) Records() []egress.Record {
 // names up must not fill the log. The rest is in the row of the run's end, as a number.
 const maxRows = 200
 
-// Bounded returns a record of one scope that leaves out refusals beyond a number.
-func Bounded(record Record) Record {
+// LimitRows returns a record of one scope that leaves out refusals beyond a number.
+func LimitRows(record Record) Record {
 	var written atomic.Int64
 	return func(ctx context.Context, d egress.Decision) error {
 		n := written.Add(1)
@@ -219,7 +219,7 @@ func Bounded(record Record) Record {
 	}
 }
 
-func (o *Session) decided(ctx context.Context, d egress.Decision) error {
+func (o *Session) recordDecision(ctx context.Context, d egress.Decision) error {
 	o.mu.Lock()
 	record := o.scope.Record
 	o.mu.Unlock()

@@ -103,7 +103,7 @@ func TestDecide(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked := 0
-			o.Enter(Scope{Run: "R", Code: tt.code, Within: within(tt.run), Ask: func(ctx context.Context, p *approval.Pending) {
+			o.SetScope(Scope{Run: "R", Code: tt.code, Within: within(tt.run), Ask: func(ctx context.Context, p *approval.Pending) {
 				asked++
 				if err := b.Answer(ctx, p.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 					t.Error(err)
@@ -152,24 +152,24 @@ func TestUnrecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.decided(t.Context(), egress.Decision{Allowed: true}); err == nil {
+	if err := o.recordDecision(t.Context(), egress.Decision{Allowed: true}); err == nil {
 		t.Error("allowed without a record")
 	}
 	rows := 0
-	o.Enter(Scope{Record: func(context.Context, egress.Decision) error { rows++; return errors.New("full") }})
+	o.SetScope(Scope{Record: func(context.Context, egress.Decision) error { rows++; return errors.New("full") }})
 	for range 2 * maxRows {
-		o.decided(t.Context(), egress.Decision{})
+		o.recordDecision(t.Context(), egress.Decision{})
 	}
 	if rows != maxRows {
 		t.Errorf("%d rows of refusals, want %d", rows, maxRows)
 	}
-	if err := o.decided(t.Context(), egress.Decision{Allowed: true}); err == nil || rows != maxRows+1 {
+	if err := o.recordDecision(t.Context(), egress.Decision{Allowed: true}); err == nil || rows != maxRows+1 {
 		t.Errorf("allowed, after as many: %v, %d rows", err, rows)
 	}
-	o.Records()
+	o.EndScope()
 	var none *Session
-	none.Enter(Scope{})
-	if none.Records() != nil || none.Leads() || none.Git(nil) != nil {
+	none.SetScope(Scope{})
+	if none.EndScope() != nil || none.HasRoute() || none.GitEnv(nil) != nil {
 		t.Error("a nil session lets something out")
 	}
 }

@@ -22,9 +22,9 @@ func SizeOf(b kernel.Bundle) int {
 // maxWaiting is how many bytes of displays wait for a caller who is slow. One waits however large it is.
 const maxWaiting = 8 << 20
 
-// Shows hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the
+// DisplayQueue hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the
 // program. What comes while too much waits is left out, and said to be.
-type Shows struct {
+type DisplayQueue struct {
 	to        func(kernel.Bundle) // nil is nobody
 	Mu        sync.Mutex
 	Waiting   []kernel.Bundle
@@ -34,9 +34,9 @@ type Shows struct {
 	Delivered chan struct{} // closed when the caller has it all
 }
 
-// NewShows returns what hands displays to a caller; nil is nobody.
-func NewShows(to func(kernel.Bundle)) *Shows {
-	s := &Shows{to: to, more: make(chan struct{}, 1), Delivered: make(chan struct{})}
+// NewDisplayQueue returns what hands displays to a caller; nil is nobody.
+func NewDisplayQueue(to func(kernel.Bundle)) *DisplayQueue {
+	s := &DisplayQueue{to: to, more: make(chan struct{}, 1), Delivered: make(chan struct{})}
 	if to == nil {
 		close(s.Delivered)
 		return s
@@ -44,7 +44,7 @@ func NewShows(to func(kernel.Bundle)) *Shows {
 	go func() {
 		defer close(s.Delivered)
 		for range s.more {
-			for b, ok := s.take(); ok; b, ok = s.take() {
+			for b, ok := s.nextDisplay(); ok; b, ok = s.nextDisplay() {
 				to(b)
 			}
 		}
@@ -52,7 +52,7 @@ func NewShows(to func(kernel.Bundle)) *Shows {
 	return s
 }
 
-func (s *Shows) take() (b kernel.Bundle, ok bool) {
+func (s *DisplayQueue) nextDisplay() (b kernel.Bundle, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	switch {
@@ -68,7 +68,7 @@ func (s *Shows) take() (b kernel.Bundle, ok bool) {
 }
 
 // Add hands on one display.
-func (s *Shows) Add(b kernel.Bundle) {
+func (s *DisplayQueue) Add(b kernel.Bundle) {
 	if s.to == nil {
 		return
 	}
@@ -86,4 +86,4 @@ func (s *Shows) Add(b kernel.Bundle) {
 }
 
 // Close is called when nothing more is added.
-func (s *Shows) Close() { close(s.more) }
+func (s *DisplayQueue) Close() { close(s.more) }

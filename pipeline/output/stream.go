@@ -29,11 +29,11 @@ type Stream struct {
 	cut       int64
 	closed    bool
 	Delivered chan struct{} // closed when the live writer has it all, or failed
-	Whole     *window       // what the live writer is still to get, where it is to have all; else nil
+	Unread    *readerWindow // what the live writer is still to get, where it is to have all; else nil
 }
 
-// window is a part of an output on its way to its reader.
-type window struct {
+// readerWindow is a part of an output on its way to its reader.
+type readerWindow struct {
 	Text  []byte
 	sum   hashing.Hash // SHA-256 of all that has come
 	came  int64        // bytes
@@ -49,7 +49,7 @@ const MaxWindow = 256 << 10
 func NewStream(max int64, live io.Writer, whole bool) *Stream {
 	s := &Stream{max: max, Delivered: make(chan struct{})}
 	if whole && live != nil {
-		s.Whole = &window{sum: sha256.New()}
+		s.Unread = &readerWindow{sum: sha256.New()}
 	}
 	s.more.L = &s.Mu
 	if live == nil {
@@ -58,8 +58,8 @@ func NewStream(max int64, live io.Writer, whole bool) *Stream {
 	}
 	go func() {
 		defer close(s.Delivered)
-		if Pass(s.next, func(part []byte) error { _, err := live.Write(part); return err }) != nil {
-			s.fail()
+		if CopyParts(s.nextPart, func(part []byte) error { _, err := live.Write(part); return err }) != nil {
+			s.dropUnread()
 		}
 	}()
 	return s
@@ -69,7 +69,7 @@ func NewStream(max int64, live io.Writer, whole bool) *Stream {
 func (s *Stream) Write(b []byte) (int, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if w := s.Whole; w != nil {
+	if w := s.Unread; w != nil {
 		for len(w.Text) >= MaxWindow && !w.loose && !w.gone {
 			s.more.Wait()
 		}
@@ -105,7 +105,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 func (s *Stream) IsFull() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return s.Whole == nil && s.cut > 0
+	return s.Unread == nil && s.cut > 0
 }
 
 // Skip counts bytes that come to a full stream, and were not written.
@@ -123,19 +123,19 @@ func (s *Stream) Close() {
 	s.more.Broadcast()
 }
 
-// Loosen has Write wait for nobody from now on: the program has ended, or is being ended, and what it leaves in its
+// StopWaitingForReaders has Write wait for nobody from now on: the program has ended, or is being ended, and what it leaves in its
 // pipes is at most a mebibyte.
-func (s *Stream) Loosen() {
+func (s *Stream) StopWaitingForReaders() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if s.Whole != nil {
-		s.Whole.loose = true
+	if s.Unread != nil {
+		s.Unread.loose = true
 		s.more.Broadcast()
 	}
 }
 
-// Pass has f take the parts of a stream, which next returns by how many bytes were before, to its end or an error of f.
-func Pass(next func(after int) (part []byte, ok bool), f func(part []byte) error) error {
+// CopyParts has f take the parts of a stream, which next returns by how many bytes were before, to its end or an error of f.
+func CopyParts(next func(after int) (part []byte, ok bool), f func(part []byte) error) error {
 	for done := 0; ; {
 		part, ok := next(done)
 		if !ok {
@@ -148,19 +148,19 @@ func Pass(next func(after int) (part []byte, ok bool), f func(part []byte) error
 	}
 }
 
-// fail gives up what still waits for the live writer.
-func (s *Stream) fail() {
+// dropUnread gives up what still waits for the live writer.
+func (s *Stream) dropUnread() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if s.Whole != nil {
-		s.Whole.gone, s.Whole.Text = true, nil
+	if s.Unread != nil {
+		s.Unread.gone, s.Unread.Text = true, nil
 		s.more.Broadcast()
 	}
 }
 
-// next waits for what comes after the first bytes. What it returns is never changed.
-func (s *Stream) next(after int) ([]byte, bool) {
-	w := s.Whole
+// nextPart waits for what comes after the first bytes. What it returns is never changed.
+func (s *Stream) nextPart(after int) ([]byte, bool) {
+	w := s.Unread
 	if w == nil {
 		return s.Stored(context.Background(), after)
 	}
@@ -199,11 +199,11 @@ func (s *Stream) Contents() (string, int64) {
 	return string(s.text), s.cut
 }
 
-// Handed is the SHA-256 of the whole output, and its length, where the live writer was to have all. Call it after
+// DeliveredHash is the SHA-256 of the whole output, and its length, where the live writer was to have all. Call it after
 // Close.
-func (s *Stream) Handed() (sum string, bytes int64, ok bool) {
-	if s == nil || s.Whole == nil {
+func (s *Stream) DeliveredHash() (sum string, bytes int64, ok bool) {
+	if s == nil || s.Unread == nil {
 		return "", 0, false
 	}
-	return hex.EncodeToString(s.Whole.sum.Sum(nil)), s.Whole.came, true
+	return hex.EncodeToString(s.Unread.sum.Sum(nil)), s.Unread.came, true
 }

@@ -58,7 +58,7 @@ func (j *job) obtain(ctx context.Context, base, next layer) (Receipt, harvest, e
 		if err != nil || receipt.ExitCode != 0 {
 			return receipt, h, err
 		}
-		if h.files, err = cache.take(order, key(h), next); err != nil {
+		if h.files, err = cache.copySet(order, key(h), next); err != nil {
 			return receipt, h, err
 		}
 		if receipt.Cached = h.files != nil; receipt.Cached {
@@ -81,9 +81,9 @@ func (c cache) sets(order, key string) []string {
 	return all
 }
 
-// take puts the files of a set into a new layer, and returns them, nil if the set is not kept. What was changed or is
+// copySet puts the files of a set into a new layer, and returns them, nil if the set is not kept. What was changed or is
 // not whole is removed.
-func (c cache) take(order, key string, into layer) (map[string]file, error) {
+func (c cache) copySet(order, key string, into layer) (map[string]file, error) {
 	for _, dir := range c.sets(order, key) {
 		set, err := load(dir)
 		if err == nil {

@@ -29,8 +29,8 @@ type inside struct {
 	registries *registries
 }
 
-// at returns the settings of a package manager with one registry.
-func at(t *testing.T, address string, logins ...login) settings {
+// settingsFor returns the settings of a package manager with one registry.
+func settingsFor(t *testing.T, address string, logins ...login) settings {
 	t.Helper()
 	set, err := newSettings(configuration{Registries: []source{{address, "the index"}}, Logins: logins, Untrusted: []string{"*"}})
 	if err != nil {
@@ -76,8 +76,8 @@ func openInside(t *testing.T, set settings, outside *egress.Dialer, wheels bool)
 	return inside{client, l.Addr().String(), g, s}
 }
 
-// ask returns a status and a body, 0 and why if there is no answer.
-func (c inside) ask(t *testing.T, method, to string) (int, string) {
+// requestInside returns a status and a body, 0 and why if there is no answer.
+func (c inside) requestInside(t *testing.T, method, to string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, to, nil)
 	if err != nil {
@@ -150,11 +150,11 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 	}))
 	defer index.Close()
 
-	c := openInside(t, at(t, index.URL+"/simple", login{URL: index.URL + "/simple", Name: "me", Password: "hidden-word"}), local(), false)
-	if status, body := c.ask(t, "GET", named(files)+"/f%20a.whl?sig=1"); !refused(status, body) {
+	c := openInside(t, settingsFor(t, index.URL+"/simple", login{URL: index.URL + "/simple", Name: "me", Password: "hidden-word"}), local(), false)
+	if status, body := c.requestInside(t, "GET", named(files)+"/f%20a.whl?sig=1"); !refused(status, body) {
 		t.Errorf("before it redirects: %d %s", status, body)
 	}
-	if _, page := c.ask(t, "GET", index.URL+"/simple/a/"); !strings.Contains(page, named(other)+"/linked.whl#sha256=00") || strings.Contains(page, "hidden-word") || !strings.Contains(page, "me:") {
+	if _, page := c.requestInside(t, "GET", index.URL+"/simple/a/"); !strings.Contains(page, named(other)+"/linked.whl#sha256=00") || strings.Contains(page, "hidden-word") || !strings.Contains(page, "me:") {
 		t.Errorf("page %s: it is to be as it was, but for the password", page)
 	}
 	tests := []struct {
@@ -178,7 +178,7 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 		{"metadata service", "GET", "http://169.254.169.254/latest", 403},
 	}
 	for _, tt := range tests {
-		status, body := c.ask(t, tt.method, tt.url)
+		status, body := c.requestInside(t, tt.method, tt.url)
 		if got := refused(status, body); got != (tt.status == 403) || !got && status != tt.status {
 			t.Errorf("%s: got %d %q, want %d", tt.name, status, body, tt.status)
 		}
@@ -211,7 +211,7 @@ func TestFilesOf(t *testing.T) {
 		"https://pypi.org.example/simple": {"files.pythonhosted.org:443": false},
 		"http://pypi.org/simple":          {"files.pythonhosted.org:443": false},
 	} {
-		c := openInside(t, at(t, address), nil, true)
+		c := openInside(t, settingsFor(t, address), nil, true)
 		for to, allowed := range want {
 			name, port, _ := strings.Cut(to, ":")
 			n, _ := strconv.Atoi(port)
@@ -244,10 +244,10 @@ func TestOnlyWheels(t *testing.T) {
 	for path, allowed := range map[string]bool{"/simple/a/": true, "/a.whl": true, "/a.whl.metadata": true, "/a.tar.gz": false, "/a.zip": false, "/blob": false,
 		"/a.tar.gz?a.whl": false, "/a.tar.gz#.whl": false, "/moved/a.whl": true, "/moved/a.tar.gz": false, "/else/": false} {
 		for _, wheels := range []bool{true, false} {
-			c := openInside(t, at(t, index.URL+"/simple"), local(), wheels)
-			status, body := c.ask(t, "GET", index.URL+path)
+			c := openInside(t, settingsFor(t, index.URL+"/simple"), local(), wheels)
+			status, body := c.requestInside(t, "GET", index.URL+path)
 			if status == http.StatusFound {
-				status, body = c.ask(t, "GET", named(files)+"/blob?"+path)
+				status, body = c.requestInside(t, "GET", named(files)+"/blob?"+path)
 			}
 			if (status == 200) != (allowed || !wheels) {
 				t.Errorf("%s, only wheels %v: %d %s", path, wheels, status, body)
@@ -269,8 +269,8 @@ func TestReceived(t *testing.T) {
 	}))
 	defer index.Close()
 	for status, want := range map[int]int{200: 1, 203: 1, 206: 1, 226: 1, 299: 1, 404: 0, 500: 0} {
-		c := openInside(t, at(t, index.URL+"/simple"), nil, false)
-		c.ask(t, "GET", fmt.Sprintf("%s/%d", index.URL, status))
+		c := openInside(t, settingsFor(t, index.URL+"/simple"), nil, false)
+		c.requestInside(t, "GET", fmt.Sprintf("%s/%d", index.URL, status))
 		c.gateway.Close()
 		s := c.registries
 		if len(s.received)+s.pending != want || s.pending > 0 != (status == 299) {
@@ -302,7 +302,7 @@ func TestProxyRequests(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer index.Close()
-	set := at(t, index.URL)
+	set := settingsFor(t, index.URL)
 	at := strings.TrimPrefix(index.URL, "http://")
 	tunnel := "CONNECT " + at + " HTTP/1.1\r\nHost: x\r\n\r\n"
 	for request, want := range map[string]string{
@@ -349,7 +349,7 @@ func TestRedirectedAddresses(t *testing.T) {
 	near := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { t.Error("it was reached") }))
 	defer near.Close()
 	_, port, _ := net.SplitHostPort(near.Listener.Addr().String())
-	set := at(t, "http://index.example/simple")
+	set := settingsFor(t, "http://index.example/simple")
 	direct := []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1"}
 	for i, host := range append(direct, direct...) {
 		if i >= len(direct) { // a proxy of the operator's would connect to it
@@ -361,17 +361,17 @@ func TestRedirectedAddresses(t *testing.T) {
 		c := openInside(t, set, nil, false)
 		from, _ := url.Parse("http://index.example/simple/a")
 		to, _ := url.Parse("http://" + host + ":" + port + "/x")
-		c.registries.follow(from, to, from)
-		if status, body := c.ask(t, "GET", to.String()); status != 403 && (status != 502 || host != "localhost") {
+		c.registries.noteRedirect(from, to, from)
+		if status, body := c.requestInside(t, "GET", to.String()); status != 403 && (status != 502 || host != "localhost") {
 			t.Errorf("%s: got %d %q", host, status, body)
 		}
 	}
 	for _, address := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254"} { // by a name that leads there
-		c := openInside(t, at(t, "http://index.example/simple"), &egress.Dialer{Resolver: lookup(address)}, false)
+		c := openInside(t, settingsFor(t, "http://index.example/simple"), &egress.Dialer{Resolver: lookup(address)}, false)
 		from, _ := url.Parse("http://index.example/simple/a")
 		to, _ := url.Parse("http://files.example:" + port + "/x")
-		c.registries.follow(from, to, from)
-		if status, body := c.ask(t, "GET", to.String()); status != 403 || !strings.Contains(body, "sandboxmcp: ") {
+		c.registries.noteRedirect(from, to, from)
+		if status, body := c.requestInside(t, "GET", to.String()); status != 403 || !strings.Contains(body, "sandboxmcp: ") {
 			t.Errorf("a name of %s: got %d %q", address, status, body)
 		}
 	}
@@ -379,13 +379,13 @@ func TestRedirectedAddresses(t *testing.T) {
 
 // TestRedirectsStayEncrypted: a redirect leads to no other scheme, and never out of TLS.
 func TestRedirectsStayEncrypted(t *testing.T) {
-	s := openInside(t, at(t, "https://index.example/simple"), nil, false).registries
+	s := openInside(t, settingsFor(t, "https://index.example/simple"), nil, false).registries
 	for _, tt := range []struct {
 		from, to string
 		want     bool
 	}{{"https", "https", true}, {"http", "https", true}, {"http", "http", true}, {"https", "http", false}, {"http", "ftp", false}, {"https", "file", false}} {
 		from, to := &url.URL{Scheme: tt.from, Host: "index.example"}, &url.URL{Scheme: tt.to, Host: "files.example", Path: "/" + tt.from}
-		s.follow(from, to, from)
+		s.noteRedirect(from, to, from)
 		if _, err := s.permit(to); (err == nil) != tt.want {
 			t.Errorf("%+v: %v", tt, err)
 		}
@@ -399,7 +399,7 @@ func TestTooMuch(t *testing.T) {
 		}
 	}))
 	defer index.Close()
-	status, text := openInside(t, at(t, index.URL), nil, false).ask(t, "GET", index.URL+"/endless")
+	status, text := openInside(t, settingsFor(t, index.URL), nil, false).requestInside(t, "GET", index.URL+"/endless")
 	if status == 200 || len(text) > 2<<20 {
 		t.Errorf("got %d and %d bytes", status, len(text))
 	}

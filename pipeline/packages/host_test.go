@@ -13,7 +13,7 @@ func TestHostGetsNoSecrets(t *testing.T) {
 	}
 	t.Setenv("SANDBOXMCP_SECRET_TEAM_KEY", "x")
 	t.Setenv("PIP_INDEX_URL", "x")
-	c, err := runAsk(t.Context(), t.TempDir(), "sh", "-c", `printf '{"proxy":"%s"}' "$(env | cut -d= -f1 | tr '\n' ' ')"`)
+	c, err := runConfigurationQuery(t.Context(), t.TempDir(), "sh", "-c", `printf '{"proxy":"%s"}' "$(env | cut -d= -f1 | tr '\n' ' ')"`)
 	if err != nil {
 		t.Fatal(err)
 	}

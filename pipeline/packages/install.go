@@ -27,7 +27,7 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err := Check(o.Language, o.Packages); err != nil {
 		return Receipt{}, err
 	}
-	ctx, end, err := s.begin(ctx)
+	ctx, end, err := s.startWork(ctx)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -215,7 +215,7 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, command []stri
 	case result.Ended == backends.EndedOK:
 		return receipt, nil
 	case result.ExitCode == exitMissing:
-		return receipt, missing(j.order.Backend.Name(), j.order.Language)
+		return receipt, missingManager(j.order.Backend.Name(), j.order.Language)
 	}
 	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it
 	hints := registries.troubles
@@ -223,7 +223,7 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, command []stri
 		hints = []string{hint}
 	}
 	for _, hint := range hints {
-		receipt.Stderr += "sandboxmcp: " + show.line(hint) + "\n"
+		receipt.Stderr += "sandboxmcp: " + show.cleanLine(hint) + "\n"
 	}
 	return receipt, nil
 }

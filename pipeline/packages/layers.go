@@ -47,9 +47,9 @@ func (s layers) current() (name, hash string, err error) {
 	return name, hash, err
 }
 
-// hold takes a shared lock of the current layer, so that nobody removes it, until the file is closed. A nil file
+// lockCurrent takes a shared lock of the current layer, so that nobody removes it, until the file is closed. A nil file
 // without an error means that there is no layer, and the one returned holds nothing.
-func (s layers) hold() (l layer, hash string, held *os.File, err error) {
+func (s layers) lockCurrent() (l layer, hash string, held *os.File, err error) {
 	for range 100 { // each time another one was switched to, and the one before removed
 		name, hash, err := s.current()
 		if name == "" || err != nil {
@@ -66,7 +66,7 @@ func (s layers) hold() (l layer, hash string, held *os.File, err error) {
 
 // base returns the current layer with its description, and holds it as hold does.
 func (s layers) base() (layer, *os.File, error) {
-	l, _, held, err := s.hold()
+	l, _, held, err := s.lockCurrent()
 	if held != nil {
 		l, err = load(l.dir)
 	}
@@ -97,7 +97,7 @@ func (s layers) add(directory string) (layer, *os.File, error) {
 func (s layers) publish(l layer) (hash string, err error) {
 	hash = l.hash()
 	if err = l.save(); err == nil {
-		err = settle(l.dir)
+		err = syncDirectory(l.dir)
 	}
 	if err == nil {
 		err = statefile.Replace(s.join("current"), "packages", []byte(filepath.Base(l.dir)+" "+hash), 0o600)
@@ -162,7 +162,7 @@ func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session
 		return none, err
 	}
 	in, _ := s.layersOf(namespace, kind)
-	l, hash, held, err := in.hold()
+	l, hash, held, err := in.lockCurrent()
 	if held == nil {
 		return none, err
 	}

@@ -203,7 +203,7 @@ func TestPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		held.Close()
-		if got, _, f, err := in.hold(); f == nil || err != nil || got.dir != l.dir {
+		if got, _, f, err := in.lockCurrent(); f == nil || err != nil || got.dir != l.dir {
 			t.Errorf("got %v %v %v, want %s", got, f, err, l.dir)
 		} else if _, err := load(got.dir); err != nil {
 			t.Error(err)

@@ -68,8 +68,8 @@ var managers = sync.OnceValue(func() map[string]manager {
 // exitMissing is the exit status of our scripts if the package manager is missing.
 const exitMissing = 97
 
-// missing is the error for a backend without a language's package manager.
-func missing(backend, language string) error {
+// missingManager is the error for a backend without a language's package manager.
+func missingManager(backend, language string) error {
 	m := managers()[language]
 	if backend == ownBackend {
 		return backends.Refuse(m.missing, "install it: "+m.packaged)

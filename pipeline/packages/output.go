@@ -22,8 +22,8 @@ type screen struct {
 	redact func(line string) string
 }
 
-// line shows a line as valid UTF-8, and returns it.
-func (s *screen) line(text string) string {
+// cleanLine shows a line as valid UTF-8, and returns it.
+func (s *screen) cleanLine(text string) string {
 	text = s.redact(strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r"))
 	if s.show != nil {
 		s.mu.Lock()
@@ -56,7 +56,7 @@ func (o *output) Write(b []byte) (int, error) {
 
 // add adds a line.
 func (o *output) add() {
-	o.text = append(o.text, o.screen.line(string(o.part))+"\n"...)
+	o.text = append(o.text, o.screen.cleanLine(string(o.part))+"\n"...)
 	o.part = o.part[:0]
 	if len(o.text) > 2*maxOutput { // seldom, as it copies
 		o.shorten()

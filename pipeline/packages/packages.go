@@ -104,9 +104,9 @@ func (s *Store) Close() error {
 	return err
 }
 
-// begin starts an operation that Close waits for, until the returned function is called. Its context ends when the
+// startWork starts an operation that Close waits for, until the returned function is called. Its context ends when the
 // store is closed.
-func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
+func (s *Store) startWork(ctx context.Context) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open.Err() != nil {

@@ -70,16 +70,16 @@ func newRegistries(set settings, outside *egress.Dialer, python, scripts bool, m
 		show: show, left: max, redirects: map[string]redirect{}}
 	var bound []relay.Secret
 	for _, c := range s.set.credentials {
-		to := func(name string, port int) bool { return strings.HasPrefix(c.prefix, "//"+join(name, port)+"/") }
+		to := func(name string, port int) bool { return strings.HasPrefix(c.prefix, "//"+hostPort(name, port)+"/") }
 		bound = append(bound, relay.Secret{Name: "of " + c.prefix, Placeholder: c.placeholder, Value: func() string { return c.value }, Bound: to,
-			Clear: func(name string, port int) bool { return s.set.hosts[join(name, port)].scheme == "http" }})
+			Clear: func(name string, port int) bool { return s.set.hosts[hostPort(name, port)].scheme == "http" }})
 	}
 	s.relay, err = relay.New(relay.Config{
 		Secrets: func() []relay.Secret { return bound }, Redact: s.secrets.Redact, Redactor: s.secrets.Writer, Roots: s.set.roots,
 		Fetch: &relay.Fetch{Permit: s.permit, OnAnswer: s.answered, OnFailure: s.trouble, Certificates: s.set.client,
 			Proxy: func(r *http.Request) (*url.URL, error) { return s.set.proxy(r.URL) },
 			Unverified: func(name string, port int) bool {
-				return slices.ContainsFunc(s.set.Untrusted, func(u string) bool { return u == "*" || u == name || u == join(name, port) })
+				return slices.ContainsFunc(s.set.Untrusted, func(u string) bool { return u == "*" || u == name || u == hostPort(name, port) })
 			}},
 	})
 	return s, err
@@ -109,7 +109,7 @@ func (s *registries) decide(_ context.Context, name string, port int) egress.Dec
 		d.Reason = "an install looks no names up: it asks its proxy"
 		return d
 	}
-	why := s.hostAt(join(name, port)).why
+	why := s.hostAt(hostPort(name, port)).why
 	if d.Allowed, d.Reason = why != "", cmp.Or(why, errNotConfigured.Error()); !d.Allowed {
 		s.trouble(d.Host() + " is refused: " + d.Reason)
 	}
@@ -136,7 +136,7 @@ func key(u *url.URL) string {
 	return u.Scheme + "://" + address(u) + u.EscapedPath() + "?" + u.RawQuery
 }
 
-func join(name string, port int) string { return net.JoinHostPort(name, strconv.Itoa(port)) }
+func hostPort(name string, port int) string { return net.JoinHostPort(name, strconv.Itoa(port)) }
 
 // answered implements relay.Fetch.OnAnswer.
 func (s *registries) answered(res *http.Response) error {
@@ -146,7 +146,7 @@ func (s *registries) answered(res *http.Response) error {
 		s.trouble(at.Host + " answered " + res.Status)
 	}
 	if to, err := res.Location(); err == nil && res.StatusCode/100 == 3 {
-		s.follow(at, to, asked)
+		s.noteRedirect(at, to, asked)
 	}
 	d := &download{ReadCloser: res.Body, registries: s}
 	res.Body = d
@@ -177,9 +177,9 @@ func (s *registries) isPage(at *url.URL, contentType string) bool {
 	})
 }
 
-// follow allows the URL to which a registry redirects: it may keep its files at any name of the internet, but what was
+// noteRedirect allows the URL to which a registry redirects: it may keep its files at any name of the internet, but what was
 // encrypted stays so. A proxy of the operator's would connect to literal addresses of its own network.
-func (s *registries) follow(from, to, asked *url.URL) {
+func (s *registries) noteRedirect(from, to, asked *url.URL) {
 	_, err := netip.ParseAddr(to.Hostname())
 	if isAddress := err == nil; isAddress || to.Scheme != "https" && (to.Scheme != "http" || from.Scheme != "http") {
 		return
@@ -192,7 +192,7 @@ func (s *registries) follow(from, to, asked *url.URL) {
 // dial implements egress.Config.Dial. What the operator named may be at any address, and what redirects lead to only at
 // those that the operator allows to all programs.
 func (s *registries) dial(ctx context.Context, name string, port int) (net.Conn, error) {
-	to := join(name, port)
+	to := hostPort(name, port)
 	h := s.hostAt(to)
 	via, err := s.set.proxy(&url.URL{Scheme: h.scheme, Host: to})
 	if err != nil {
@@ -245,7 +245,7 @@ func (d *download) Read(p []byte) (int, error) {
 		}
 		d.received = append(d.received, hash)
 		if !d.python { // pip says it by itself
-			d.show.line("fetched " + path.Base(d.file.Path) + " from " + d.file.Host)
+			d.show.cleanLine("fetched " + path.Base(d.file.Path) + " from " + d.file.Host)
 		}
 		d.file = nil
 	}

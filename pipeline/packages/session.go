@@ -33,7 +33,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 	if _, ok := managers()[language]; !ok {
 		return none, nil
 	}
-	ctx, end, err := s.begin(ctx)
+	ctx, end, err := s.startWork(ctx)
 	if err != nil {
 		return none, err
 	}

@@ -213,7 +213,7 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 			return settings{}, err
 		}
 	}
-	c, err := s.ask(ctx, language, runtime.Path)
+	c, err := s.readConfiguration(ctx, language, runtime.Path)
 	if err != nil {
 		return settings{}, err
 	}
@@ -225,9 +225,9 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 	return set, nil
 }
 
-// ask has the operator's own package manager say its configuration: that of an interpreter of this host, or on the
+// readConfiguration has the operator's own package manager say its configuration: that of an interpreter of this host, or on the
 // PATH.
-func (s *Store) ask(ctx context.Context, language, runtime string) (configuration, error) {
+func (s *Store) readConfiguration(ctx context.Context, language, runtime string) (configuration, error) {
 	m := managers()[language]
 	program := ""
 	for _, name := range []string{runtime, m.ask[0], language} {
@@ -235,11 +235,11 @@ func (s *Store) ask(ctx context.Context, language, runtime string) (configuratio
 			program = at
 		}
 	}
-	c, err := runAsk(ctx, s.cfg.Dir, program, m.ask[1:]...) // in the store's directory, where no project's configuration is
+	c, err := runConfigurationQuery(ctx, s.cfg.Dir, program, m.ask[1:]...) // in the store's directory, where no project's configuration is
 	exit, _ := errors.AsType[*exec.ExitError](err)
 	switch missed := program == "" || exit != nil && exit.ExitCode() == exitMissing; {
 	case missed && runtime != "": // where it would have to install, too
-		return c, missing(ownBackend, language)
+		return c, missingManager(ownBackend, language)
 	case missed:
 		return c, backends.Refuse(m.program+" is not on this host, and it is whose configuration says where packages come from, also for containers",
 			"install it here, too: its own installer or the system's package manager has it")
@@ -249,9 +249,9 @@ func (s *Store) ask(ctx context.Context, language, runtime string) (configuratio
 	return c, nil
 }
 
-// runAsk returns what a program prints that asks a package manager. It gets our environment, in which a part of the
+// runConfigurationQuery returns what a program prints that asks a package manager. It gets our environment, in which a part of the
 // configuration is, but no secrets.
-func runAsk(ctx context.Context, dir, program string, args ...string) (c configuration, err error) {
+func runConfigurationQuery(ctx context.Context, dir, program string, args ...string) (c configuration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle writes the changes of dir's file system to the disk, by syncfs(2): the current generation must not consist of
+// syncDirectory writes the changes of dir's file system to the disk, by syncfs(2): the current generation must not consist of
 // empty files after a power failure.
-func settle(dir string) error {
+func syncDirectory(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

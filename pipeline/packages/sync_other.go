@@ -2,5 +2,5 @@
 
 package packages
 
-// settle does nothing: this system has no call that writes out one file system.
-func settle(string) error { return nil }
+// syncDirectory does nothing: this system has no call that writes out one file system.
+func syncDirectory(string) error { return nil }

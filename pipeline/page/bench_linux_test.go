@@ -45,10 +45,10 @@ func BenchmarkFirstPaint(b *testing.B) {
 		b.Run(path, func(b *testing.B) {
 			var all []paints
 			for b.Loop() {
-				c.ask(`document.body.dataset.left = "yes"; location.href = ` + fmt.Sprintf("%q", path))
+				c.evaluate(`document.body.dataset.left = "yes"; location.href = ` + fmt.Sprintf("%q", path))
 				c.until("it has painted", `!document.body.dataset.left && performance.getEntriesByName("first-contentful-paint").length === 1`)
 				var p paints
-				must(b, json.Unmarshal([]byte(c.ask(`(() => { const n = performance.getEntriesByType("navigation")[0];
+				must(b, json.Unmarshal([]byte(c.evaluate(`(() => { const n = performance.getEntriesByType("navigation")[0];
 					return {Response: n.responseEnd, Ready: n.domContentLoadedEventEnd, Paint: performance.getEntriesByName("first-contentful-paint")[0].startTime}; })()`)), &p))
 				all = append(all, p)
 			}

@@ -32,13 +32,13 @@ for name in ("%s",):
         print("answered", name)
 `
 
-// begin runs code of an agent, and returns its run once its program is under way.
-func (s *server) begin(language, code string) (run string, wait func() pipeline.Outcome) {
+// startRun runs code of an agent, and returns its run once its program is under way.
+func (s *server) startRun(language, code string) (run string, wait func() pipeline.Outcome) {
 	s.t.Helper()
 	ended := make(chan pipeline.Outcome, 1)
 	go func() { ended <- s.ran("team", language, code) }()
 	hosttest.Until(s.t, "it runs", func() bool {
-		for _, r := range s.pipe.Running("team") {
+		for _, r := range s.pipe.ListRunning("team") {
 			if r.Program {
 				run = r.Run
 			}
@@ -57,18 +57,18 @@ func TestAnswerWhileAnAgentWaits(t *testing.T) {
 		do      func()
 		allowed bool
 	}{
-		"approve by a click": {func() { c.ask(`document.querySelector(".ask .yes").click()`) }, true},
-		"deny by a click":    {func() { c.ask(`document.querySelector(".ask .no").click()`) }, false},
+		"approve by a click": {func() { c.evaluate(`document.querySelector(".ask .yes").click()`) }, true},
+		"deny by a click":    {func() { c.evaluate(`document.querySelector(".ask .no").click()`) }, false},
 		"approve by keys":    {func() { c.press("a", "Enter") }, true},
 		"deny by keys":       {func() { c.press("d", "Enter") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := strings.ReplaceAll(name, " ", "-") + ".example"
-			_, wait := s.begin("python", "import os # "+name+"\nos.system('rm -rf /nothing')\n"+fmt.Sprintf(connects, host))
+			_, wait := s.startRun("python", "import os # "+name+"\nos.system('rm -rf /nothing')\n"+fmt.Sprintf(connects, host))
 			c.until("the question is there", `document.querySelector(".ask .what")?.textContent === `+strconv.Quote(host))
 			c.until("its dangerous line is marked", `!!document.querySelector(".ask tr.danger")`)
 			c.until("the title says so", `document.title.startsWith("(1) ")`)
-			c.ask(`new Promise(r => setTimeout(r, 800))`) // what the page itself waits for, so that nobody answers what they have not seen
+			c.evaluate(`new Promise(r => setTimeout(r, 800))`) // what the page itself waits for, so that nobody answers what they have not seen
 			answer.do()
 			c.until("the question is gone", `!document.querySelector(".ask")`)
 			res := wait()
@@ -97,7 +97,7 @@ func TestNextQuestion(t *testing.T) {
 	_, err = s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "second", Namespace: "team"})
 	must(t, err)
 	c.until("both are there", `document.querySelectorAll(".ask").length === 2`)
-	c.ask(`addEventListener("x", () => {}); new MutationObserver(() => { if (document.querySelector(".ask .what")?.textContent === "second") document.querySelector(".ask .yes")?.click(); }).observe(document.querySelector("#asking"), {childList: true, subtree: true})`)
+	c.evaluate(`addEventListener("x", () => {}); new MutationObserver(() => { if (document.querySelector(".ask .what")?.textContent === "second") document.querySelector(".ask .yes")?.click(); }).observe(document.querySelector("#asking"), {childList: true, subtree: true})`)
 	must(t, s.broker.Answer(t.Context(), first.Question.ID, approval.Answer{By: approval.CommandLine(), User: "other"}))
 	c.until("the person is told to look first", `document.querySelector("#status").textContent.length > 0`)
 	if len(s.broker.Pending()) != 1 {
@@ -109,13 +109,13 @@ func TestNextQuestion(t *testing.T) {
 func TestLiveOutput(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
-	_, wait := s.begin("shell", `printf '\033[31mred\033[0m plain\n'; echo two >&2; while :; do sleep 0.05; done`)
+	_, wait := s.startRun("shell", `printf '\033[31mred\033[0m plain\n'; echo two >&2; while :; do sleep 0.05; done`)
 	c.until("the run is entry with what it uses", `!!document.querySelector("#running .live meter")`)
-	c.ask(`document.querySelector("[data-watch]").click()`)
+	c.evaluate(`document.querySelector("[data-watch]").click()`)
 	c.until("its output is there", `document.querySelector("#watch .pane").textContent.includes("red plain")`)
 	c.until("in colour", `document.querySelector("#watch .pane .f2")?.textContent === "red"`)
 	c.until("stderr, too", `document.querySelector("#watch .pane .err")?.textContent.includes("two")`)
-	c.ask(`document.querySelector("#running form[data-sure] button").click()`) // and the dialog that asks once more is accepted
+	c.evaluate(`document.querySelector("#running form[data-sure] button").click()`) // and the dialog that asks once more is accepted
 	if res := wait(); res.Ended != "cancelled" {
 		t.Errorf("got %+v", res)
 	}
@@ -129,19 +129,19 @@ func TestLiveOutput(t *testing.T) {
 func TestDelay(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
-	run, wait := s.begin("python", "import time\nfor i in range(20):\n    print(f'at {time.time():.6f}', flush=True)\n    time.sleep(0.2)\n")
-	room := c.ask(`location.pathname`)
-	c.ask(`(() => { window.late = []; const s = new EventSource("output?id=` + run + `"); s.addEventListener("said", e => { const now = performance.timeOrigin + performance.now(); for (const x of JSON.parse(e.data).spans || []) for (const m of x.t.matchAll(/at (\d+\.\d+)/g)) window.late.push(now - 1000 * m[1]); }); s.addEventListener("over", () => s.close()); })()`)
+	run, wait := s.startRun("python", "import time\nfor i in range(20):\n    print(f'at {time.time():.6f}', flush=True)\n    time.sleep(0.2)\n")
+	room := c.evaluate(`location.pathname`)
+	c.evaluate(`(() => { window.late = []; const s = new EventSource("output?id=` + run + `"); s.addEventListener("said", e => { const now = performance.timeOrigin + performance.now(); for (const x of JSON.parse(e.data).spans || []) for (const m of x.t.matchAll(/at (\d+\.\d+)/g)) window.late.push(now - 1000 * m[1]); }); s.addEventListener("over", () => s.close()); })()`)
 	wait()
 	c.until("all lines are there", `window.late.length >= 15`)
-	t.Logf("%s: median delay %s ms, the longest %s ms", room, c.ask(`window.late.slice(3).sort((a, b) => a - b)[Math.floor((window.late.length - 3) / 2)].toFixed(1)`), c.ask(`Math.max(...window.late.slice(3)).toFixed(1)`))
+	t.Logf("%s: median delay %s ms, the longest %s ms", room, c.evaluate(`window.late.slice(3).sort((a, b) => a - b)[Math.floor((window.late.length - 3) / 2)].toFixed(1)`), c.evaluate(`Math.max(...window.late.slice(3)).toFixed(1)`))
 }
 
 // TestHostileOutput: a program's text does nothing in a real browser, live and afterwards, however long it is.
 func TestHostileOutput(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
-	run, wait := s.begin("python", `
+	run, wait := s.startRun("python", `
 import time
 evil = "<script>pwned=1</script><img src=x onerror='pwned=1'><svg onload='pwned=1'></svg><style>*{display:none}</style></pre></div><b>bold</b>\u202e\x1b]8;;javascript:pwned=1\x07link\x1b]8;;\x07\x1b[2J"
 print(evil)
@@ -151,13 +151,13 @@ print("\r".join("progress %d" % i for i in range(1000)))
 print("the end", flush=True)
 while True: time.sleep(0.1)
 `)
-	c.ask(`location.href = "run?id=` + run + `"`)
+	c.evaluate(`location.href = "run?id=` + run + `"`)
 	c.until("the end is there", `document.querySelector(".pane")?.textContent.includes("the end")`)
-	if n, _ := strconv.Atoi(c.ask(`document.querySelector(".pane").textContent.length`)); n > 1<<20 {
+	if n, _ := strconv.Atoi(c.evaluate(`document.querySelector(".pane").textContent.length`)); n > 1<<20 {
 		t.Errorf("%d characters in the page", n)
 	}
 	for _, what := range []string{"script", "img", "svg", "style", "b", "a"} {
-		if got := c.ask(`document.querySelectorAll(".pane ` + what + `").length`); got != "0" {
+		if got := c.evaluate(`document.querySelectorAll(".pane ` + what + `").length`); got != "0" {
 			t.Errorf("a program's text became %s of %s", got, what)
 		}
 	}
@@ -165,9 +165,9 @@ while True: time.sleep(0.1)
 	must(t, err)
 	res := wait()
 	c.until("its story is there", `!!document.querySelector("#verify")`)
-	c.ask(`document.querySelector("#verify").click()`)
+	c.evaluate(`document.querySelector("#verify").click()`)
 	c.until("receipt and inclusion hold", `document.querySelectorAll("#verdict .good").length === 6 && !document.querySelector("#verdict .bad")`)
-	if got := c.ask(`document.querySelectorAll("main img, main b, main script, main style").length`); got != "0" {
+	if got := c.evaluate(`document.querySelectorAll("main img, main b, main script, main style").length`); got != "0" {
 		t.Errorf("its story has %s elements of its own: %+v", got, res)
 	}
 	c.quiet()
@@ -178,7 +178,7 @@ func TestVerifyFails(t *testing.T) {
 	s := serve(t)
 	res, other := s.ran("team", "shell", "echo one"), s.ran("team", "shell", "echo two")
 	c := browse(t, s, boss)
-	verdict := c.ask(`(async () => {
+	verdict := c.evaluate(`(async () => {
 		const {check} = await import("./verify.js");
 		const get = async id => await (await fetch("evidence?id=" + id)).json();
 		const run = async (change, pem) => {
@@ -214,15 +214,15 @@ func TestFramedNowhere(t *testing.T) {
 	_, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "git push", Namespace: "team"})
 	must(t, err)
 	c.until("the question is there", `!!document.querySelector(".ask")`)
-	room := strings.Trim(c.ask(`location.href`), `"`)
-	fields := c.ask(`JSON.stringify(Object.fromEntries(new FormData(document.querySelector(".ask form"))))`)
+	room := strings.Trim(c.evaluate(`location.href`), `"`)
+	fields := c.evaluate(`JSON.stringify(Object.fromEntries(new FormData(document.querySelector(".ask form"))))`)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `<!doctype html><iframe id="f" src="%s"></iframe><form id="g" method="post" action="%sanswer"><input name="how" value="time"></form>`, room, room)
 	}))
 	defer evil.Close()
 	c.open(evil.URL)
 	c.until("its own page is there", `!!document.querySelector("#g")`)
-	got := c.ask(`(async () => {
+	got := c.evaluate(`(async () => {
 		const f = JSON.parse(` + fields + `), body = new URLSearchParams({...f, how: "time"}), out = [];
 		for (const o of [{method: "POST", body, mode: "no-cors", credentials: "include"}, {method: "POST", body, credentials: "include"}, {credentials: "include"}]) {
 			try { const r = await fetch("` + room + `" + (o.body ? "answer" : ""), o); out.push(r.type === "opaque" ? "" : await r.text()); } catch { out.push(""); }
@@ -234,7 +234,7 @@ func TestFramedNowhere(t *testing.T) {
 	if strings.Contains(got, "git push") {
 		t.Errorf("another site reads %s", got)
 	}
-	c.ask(`document.querySelector("#g").submit()`)
+	c.evaluate(`document.querySelector("#g").submit()`)
 	c.until("the form was refused", `location.href.endsWith("/answer") || document.body.textContent.includes("refused") || document.body.textContent.length > 0`)
 	if len(s.broker.Pending()) != 1 {
 		t.Error("another site has answered the question")
@@ -262,10 +262,10 @@ func TestByKeys(t *testing.T) {
 	c.press("/")
 	c.until("its field has the focus", `document.activeElement.id === "f_text"`)
 	c.call("Input.insertText", map[string]any{"text": "found-by-keys"}, nil)
-	c.ask(`window.before = true`)
+	c.evaluate(`window.before = true`)
 	c.press("Enter")
 	c.until("it is searched", `!window.before && location.search.includes("found-by-keys") && document.readyState === "complete"`)
-	c.ask(`history.back()`)
+	c.evaluate(`history.back()`)
 	c.until("all rows are there", `document.querySelectorAll("#rows tbody a").length === 2 && document.readyState === "complete"`)
 	c.press("j", "j")
 	c.until("the second row has the focus", `document.activeElement.href?.includes("`+res.ID+`")`)
@@ -274,15 +274,15 @@ func TestByKeys(t *testing.T) {
 	c.press("j", "Enter")
 	at("run", "its story is there")
 	for range 40 {
-		if c.press("Tab"); c.ask(`document.activeElement.id`) == `"verify"` {
+		if c.press("Tab"); c.evaluate(`document.activeElement.id`) == `"verify"` {
 			break
 		}
 	}
 	c.press("Enter")
 	c.until("receipt and inclusion hold", `document.querySelectorAll("#verdict .good").length === 6`)
-	c.ask(`document.querySelector("#sound").focus()`)
+	c.evaluate(`document.querySelector("#sound").focus()`)
 	for range 5 {
-		if c.press("Tab"); c.ask(`document.activeElement.closest("form")?.id`) == `"leave"` {
+		if c.press("Tab"); c.evaluate(`document.activeElement.closest("form")?.id`) == `"leave"` {
 			break
 		}
 	}
@@ -305,7 +305,7 @@ func TestBelowAPath(t *testing.T) {
 	c := startChromium(t)
 	c.open(proxy.URL + "/agents/sandbox/#" + s.invitation(boss))
 	c.until("it is in", `!!document.querySelector("header.top") && location.pathname.startsWith("/agents/sandbox/~")`)
-	_, wait := s.begin("python", "print('hello', flush=True)\n"+fmt.Sprintf(connects, "below.example"))
+	_, wait := s.startRun("python", "print('hello', flush=True)\n"+fmt.Sprintf(connects, "below.example"))
 	c.until("the question is there", `!!document.querySelector(".ask .yes")`)
 	c.until("it is watched", `(document.querySelector("[data-watch]")?.click(), !document.querySelector("#watch").hidden)`)
 	c.until("output comes", `document.querySelector("#watch .pane").textContent.includes("hello")`)
@@ -313,7 +313,7 @@ func TestBelowAPath(t *testing.T) {
 		if len(s.broker.Pending()) == 0 {
 			return true
 		}
-		c.ask(`document.querySelector(".ask .no:enabled")?.click()`)
+		c.evaluate(`document.querySelector(".ask .no:enabled")?.click()`)
 		return false
 	})
 	wait()
@@ -321,12 +321,12 @@ func TestBelowAPath(t *testing.T) {
 		c.press(fmt.Sprint(i + 2))
 		c.until(section, `location.pathname.endsWith("/`+section+`") && document.body.dataset.section === "`+section+`" && document.readyState === "complete"`)
 	}
-	c.ask(`location.href = "run?id=` + res.ID + `"`)
+	c.evaluate(`location.href = "run?id=` + res.ID + `"`)
 	c.until("its story is there", `!!document.querySelector("#verify")`)
-	c.ask(`document.querySelector("#verify").click()`)
+	c.evaluate(`document.querySelector("#verify").click()`)
 	c.until("receipt and inclusion hold", `document.querySelectorAll("#verdict .good").length === 6`)
 	c.quiet()
-	c.ask(`document.querySelector("#leave button").click()`)
+	c.evaluate(`document.querySelector("#leave button").click()`)
 	c.until("the gate is there", `!!document.querySelector("#by_code") && location.pathname === "/agents/sandbox/"`)
 }
 
@@ -336,9 +336,9 @@ func TestTerminal(t *testing.T) {
 	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "python"})
 	must(t, err)
 	c := browse(t, s, boss)
-	c.ask(`location.href = "session?id=` + session.List(s.pipe, "team")[0].ID + `"`)
+	c.evaluate(`location.href = "session?id=` + session.List(s.pipe, "team")[0].ID + `"`)
 	c.until("the line is there", `!!document.querySelector("#typed")`)
-	c.ask(`document.querySelector("#typed").value = "x = 40\nprint('hi <b>')\nx + 2"; document.querySelector("#typed").focus()`)
+	c.evaluate(`document.querySelector("#typed").value = "x = 40\nprint('hi <b>')\nx + 2"; document.querySelector("#typed").focus()`)
 	c.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 2}, nil)
 	c.until("output and value are there", `document.querySelector(".pane").textContent.includes("hi <b>") && document.querySelector(".pane .value")?.textContent === "42"`)
 	c.until("it can be typed again", `document.querySelector("#stop").hidden`)

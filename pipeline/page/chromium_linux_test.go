@@ -167,8 +167,8 @@ func (c *chromium) open(url string) {
 	c.call("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// ask evaluates an expression, and returns its value as JSON; "" while there is none.
-func (c *chromium) ask(expression string) string {
+// evaluate evaluates an expression, and returns its value as JSON; "" while there is none.
+func (c *chromium) evaluate(expression string) string {
 	c.t.Helper()
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -183,7 +183,7 @@ func (c *chromium) ask(expression string) string {
 
 func (c *chromium) until(what, expression string) {
 	c.t.Helper()
-	hosttest.Until(c.t, what, func() bool { return c.ask(expression) == "true" })
+	hosttest.Until(c.t, what, func() bool { return c.evaluate(expression) == "true" })
 }
 
 // press presses keys by their names.
@@ -206,7 +206,7 @@ func (c *chromium) press(keys ...string) {
 // quiet fails where something ran that must not have, or was refused by the policy, which nothing of ours needs.
 func (c *chromium) quiet() {
 	c.t.Helper()
-	if got := c.ask(`typeof window.pwned`); got != `"undefined"` {
+	if got := c.evaluate(`typeof window.pwned`); got != `"undefined"` {
 		c.t.Errorf("a program's text ran: %s", got)
 	}
 	c.mu.Lock()

@@ -31,8 +31,8 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// own reports whether a request that changes something was sent by our own page, as far as the browser says.
-func (p *Page) own(r *http.Request) bool {
+// isSameOrigin reports whether a request that changes something was sent by our own page, as far as the browser says.
+func (p *Page) isSameOrigin(r *http.Request) bool {
 	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 1 || len(site) == 1 && site[0] != "same-origin" {
 		return false
 	}
@@ -50,16 +50,16 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request, status int, proble
 	if strings.HasPrefix(r.URL.Path, "/~") {
 		up = "../"
 	}
-	p.render(w, status, "gate", view{Title: word("gate_title"), Up: up, Data: map[string]any{
+	p.render(w, status, "gate", view{Title: wordFor("gate_title"), Up: up, Data: map[string]any{
 		"Room": secret(), "Problem": problem, "Out": r.URL.Query().Has("out"), "Tokens": p.c.Identify != nil}})
 }
 
-// enter begins a session for who has a code, or a person's token.
-func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
-	if err := readForm(r, 16<<10); p.full(w, r, err) {
+// signInWith begins a session for who has a code, or a person's token.
+func (p *Page) signInWith(w http.ResponseWriter, r *http.Request, room string) {
+	if err := readForm(r, 16<<10); p.refuseLargeForm(w, r, err) {
 		return
 	} else if err != nil {
-		p.fail(w, r, http.StatusBadRequest, word("old_page"))
+		p.fail(w, r, http.StatusBadRequest, wordFor("old_page"))
 		return
 	}
 	i, problem := p.admits(r)
@@ -69,11 +69,11 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
 	}
 	cookie := p.visitors.admit(i, room)
 	if cookie == "" {
-		p.signIn(w, r, http.StatusServiceUnavailable, word("too_many"))
+		p.signIn(w, r, http.StatusServiceUnavailable, wordFor("too_many"))
 		return
 	}
 	p.cells.Go(func() { // it takes a while the first time: charts need not wait then
-		_, _ = control.Ask(identity.With(p.ctx, i), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 1})
+		_, _ = control.Call(identity.With(p.ctx, i), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 1})
 	})
 	// Without a path a cookie is for the directory of the request, as the browser sees it: also below the path of a proxy.
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -85,30 +85,30 @@ func (p *Page) enter(w http.ResponseWriter, r *http.Request, room string) {
 // admits returns who may enter, or why nobody may.
 func (p *Page) admits(r *http.Request) (identity.Identity, string) {
 	if code := r.PostForm.Get("code"); code != "" {
-		i, ok := p.visitors.take(code)
+		i, ok := p.visitors.redeemCode(code)
 		if ok && p.c.Watch != nil { // whoever made it may have lost that right meanwhile
 			var end context.CancelCauseFunc
 			_, end, ok = p.c.Watch(r.Context(), i)
 			end(nil)
 		}
 		if !ok {
-			return i, word("bad_code")
+			return i, wordFor("bad_code")
 		}
 		return i, ""
 	}
 	if p.c.Identify == nil {
-		return identity.Identity{}, word("bad_code")
+		return identity.Identity{}, wordFor("bad_code")
 	}
 	q := r.Clone(r.Context())
 	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(r.PostForm.Get("bearer")))
 	i, err := p.c.Identify(q)
 	switch refused := (*door.Refused)(nil); {
 	case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
-		return i, word("too_often")
+		return i, wordFor("too_often")
 	case err != nil:
-		return i, word("bad_token")
+		return i, wordFor("bad_token")
 	case i.Kind != identity.Person:
-		return i, word("agents_token")
+		return i, wordFor("agents_token")
 	}
 	return i, ""
 }
@@ -135,7 +135,7 @@ func (p *Page) fail(w http.ResponseWriter, r *http.Request, status int, text str
 	if strings.HasPrefix(r.URL.Path, "/~") && strings.Count(r.URL.Path, "/") == 1 {
 		up = "../"
 	}
-	p.render(w, status, "failed", view{Title: word("failed_title"), Data: map[string]any{"Problem": text, "Back": up}})
+	p.render(w, status, "failed", view{Title: wordFor("failed_title"), Data: map[string]any{"Problem": text, "Back": up}})
 }
 
 // failed says why the API refused something, or that we could not ask it.

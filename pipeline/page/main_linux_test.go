@@ -71,7 +71,7 @@ func serve(t testing.TB) *server {
 	must(t, err)
 	t.Cleanup(func() { store.Close() })
 	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Bus: bus, Approvals: broker, Results: store,
-		Records: pipeline.Records{Keys: keys, Capture: pipeline.Capture{Code: true, Output: true}}, Egress: pipeline.Egress{Ask: true}, Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
+		RecordConfig: pipeline.RecordConfig{Keys: keys, Capture: pipeline.Capture{Code: true, Output: true}}, Egress: pipeline.Egress{Ask: true}, Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
 	t.Cleanup(func() { broker.Close(); p.Close() })
 	api := control.New(control.Config{Pipeline: p, Approvals: broker, Events: bus, Records: log, Keys: keys, Results: store,
 		Settings: func() []control.Setting {
@@ -80,11 +80,11 @@ func serve(t testing.TB) *server {
 		Doctor: func(context.Context) ([]control.Finding, error) {
 			return []control.Finding{{Kind: "layer", Name: "user", OK: true}}, nil
 		}})
-	t.Cleanup(api.End)
+	t.Cleanup(api.Close)
 	s := &server{t: t, pipe: p, broker: broker, log: log, tokens: identity.OpenTokens(dir)}
 	checker := identity.New(identity.Config{Tokens: s.tokens})
-	s.Page = New(Config{Client: control.Within(api), Identify: checker.Identify, Watch: checker.Watch, Origins: []string{"https://agents.example.com"}})
-	d, err := door.Listen(t.Context(), door.Config{Address: "127.0.0.1:0", Handler: s.Page, Linked: Linked, Origins: []string{"https://agents.example.com"}})
+	s.Page = New(Config{Client: control.LocalClient(api), Identify: checker.Identify, Watch: checker.Watch, Origins: []string{"https://agents.example.com"}})
+	d, err := door.Listen(t.Context(), door.Config{Address: "127.0.0.1:0", Handler: s.Page, Linked: IsLinkPath, Origins: []string{"https://agents.example.com"}})
 	must(t, err)
 	t.Cleanup(func() {
 		s.Page.Close()
@@ -130,7 +130,7 @@ func (s *server) invitation(i identity.Identity) string {
 func (s *server) as(i identity.Identity) *visit {
 	s.t.Helper()
 	v := s.visitor()
-	if resp, text := v.enter(url.Values{"code": {s.invitation(i)}}); resp.StatusCode != http.StatusSeeOther {
+	if resp, text := v.submitCode(url.Values{"code": {s.invitation(i)}}); resp.StatusCode != http.StatusSeeOther {
 		s.t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
 	return v
@@ -138,8 +138,8 @@ func (s *server) as(i identity.Identity) *visit {
 
 var roomIn = regexp.MustCompile(`action="(~[a-z2-7]+/)enter"`)
 
-// enter sends the form of the gate.
-func (v *visit) enter(form url.Values, headers ...string) (*http.Response, string) {
+// submitCode sends the form of the gate.
+func (v *visit) submitCode(form url.Values, headers ...string) (*http.Response, string) {
 	v.t.Helper()
 	_, text := v.send("GET", v.base, nil)
 	found := roomIn.FindStringSubmatch(text)
@@ -178,7 +178,7 @@ func (v *visit) send(method, at string, form url.Values, headers ...string) (*ht
 	return resp, string(text)
 }
 
-func (v *visit) get(path string, headers ...string) (*http.Response, string) {
+func (v *visit) load(path string, headers ...string) (*http.Response, string) {
 	v.t.Helper()
 	return v.send("GET", v.room+path, nil, headers...)
 }
@@ -188,7 +188,7 @@ var tokenIn = regexp.MustCompile(`data-token="([a-z2-7]{32})"`)
 // token is that of the visitor's forms.
 func (v *visit) token() string {
 	v.t.Helper()
-	_, text := v.get("")
+	_, text := v.load("")
 	found := tokenIn.FindStringSubmatch(text)
 	if found == nil {
 		v.t.Fatalf("no token: %s", text)

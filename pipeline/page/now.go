@@ -36,13 +36,13 @@ type question struct {
 
 // busy is what runs.
 type busy struct {
-	Runs     []pipeline.Running
+	Runs     []pipeline.RunningEffect
 	Sessions []control.Used
 	Load     pipeline.Load
 	Token    string
 }
 
-func (p *Page) asks(ctx context.Context, v *visitor) (asking, error) {
+func (p *Page) pendingQuestions(ctx context.Context, v *visitor) (asking, error) {
 	a := asking{Token: v.token}
 	list, err := p.c.Client.Approvals(ctx)
 	if err != nil {
@@ -58,20 +58,20 @@ func (p *Page) asks(ctx context.Context, v *visitor) (asking, error) {
 
 func (p *Page) runs(ctx context.Context, v *visitor) (b busy, err error) {
 	b.Token = v.token
-	if b.Runs, err = control.Ask(ctx, p.c.Client, control.ListRunning, control.InNamespace{}); err != nil {
+	if b.Runs, err = control.Call(ctx, p.c.Client, control.ListRunning, control.InNamespace{}); err != nil {
 		return b, err
 	}
-	b.Runs = slices.DeleteFunc(b.Runs, func(r pipeline.Running) bool { return r.Name == "interrupt" && !r.Program })
-	if b.Sessions, err = control.Ask(ctx, p.c.Client, control.ListUsage, control.OfLimits{}); err != nil {
+	b.Runs = slices.DeleteFunc(b.Runs, func(r pipeline.RunningEffect) bool { return r.Name == "interrupt" && !r.Program })
+	if b.Sessions, err = control.Call(ctx, p.c.Client, control.ListUsage, control.OfLimits{}); err != nil {
 		return b, err
 	}
-	b.Load, err = control.Ask(ctx, p.c.Client, control.GetQueue, control.Nothing{})
+	b.Load, err = control.Call(ctx, p.c.Client, control.GetQueue, control.NoArguments{})
 	return b, err
 }
 
 // now shows what asks and what runs.
 func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	a, err := p.asks(r.Context(), v)
+	a, err := p.pendingQuestions(r.Context(), v)
 	var b busy
 	if err == nil {
 		b, err = p.runs(r.Context(), v)
@@ -79,7 +79,7 @@ func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err != nil {
 		return err
 	}
-	return p.show(w, v, "now", word("now"), map[string]any{"Asking": a, "Running": b})
+	return p.renderSection(w, v, "now", wordFor("now"), map[string]any{"Asking": a, "Running": b})
 }
 
 // How often what a browser shows is looked at: a question that an agent waits with, and the usage of programs.
@@ -88,8 +88,8 @@ const (
 	runEvery = time.Second
 )
 
-// live sends what has changed of what asks and what runs, until the browser goes.
-func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// sendUpdates sends what has changed of what asks and what runs, until the browser goes.
+func (p *Page) sendUpdates(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	out := stream(w, r)
 	defer out.Close()
 	ctx := r.Context()
@@ -98,7 +98,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
-		a, err := p.asks(ctx, v)
+		a, err := p.pendingQuestions(ctx, v)
 		if html := p.part("asking", a); err == nil && strip(html) != asked {
 			asked = strip(html)
 			err = out.SendEvent("asking", map[string]any{"html": html, "n": len(a.Questions), "first": firstOf(a)})
@@ -157,44 +157,44 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) error 
 		verdict.Allow, verdict.Scope = true, how
 		seconds, err := strconv.ParseFloat(f.Get("seconds"), 64)
 		if f.Has("seconds") && (err != nil || !(seconds >= 0 && seconds <= 1e6)) { // so that NaN is none
-			return door.Refuse(http.StatusBadRequest, word("old_page"))
+			return door.Refuse(http.StatusBadRequest, wordFor("old_page"))
 		}
 		verdict.Seconds = seconds
 	default:
-		return door.Refuse(http.StatusBadRequest, word("old_page"))
+		return door.Refuse(http.StatusBadRequest, wordFor("old_page"))
 	}
 	verdict.ID = f.Get("id")
-	_, err := control.Ask(r.Context(), p.c.Client, control.AnswerApproval, verdict)
+	_, err := control.Call(r.Context(), p.c.Client, control.AnswerApproval, verdict)
 	return p.done(w, r, err)
 }
 
 func (p *Page) interrupt(w http.ResponseWriter, r *http.Request, _ *visitor) error {
-	_, err := control.Ask(r.Context(), p.c.Client, control.InterruptRun,
+	_, err := control.Call(r.Context(), p.c.Client, control.InterruptRun,
 		control.Interruption{OfRun: control.OfRun{ID: r.PostForm.Get("id")}, Kill: r.PostForm.Get("how") == "kill"})
 	return p.done(w, r, err)
 }
 
 func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) error {
-	_, err := control.Ask(r.Context(), p.c.Client, control.EndSession, control.OfSession{ID: r.PostForm.Get("id")})
+	_, err := control.Call(r.Context(), p.c.Client, control.EndSession, control.OfSession{ID: r.PostForm.Get("id")})
 	return p.done(w, r, err)
 }
 
 // code shows the code of a run that is under way, with what is dangerous marked.
 func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	c, err := control.Ask(r.Context(), p.c.Client, control.ShowCode, control.OfRun{ID: r.URL.Query().Get("id")})
+	c, err := control.Call(r.Context(), p.c.Client, control.ShowCode, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
 		return err
 	}
-	return p.showPart(w, "code", marked(c))
+	return p.renderPart(w, "code", marked(c))
 }
 
 // session shows one session, with a line to type code at.
 func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.URL.Query().Get("id")
-	s, err := control.Ask(r.Context(), p.c.Client, control.InspectSession, control.OfSession{ID: id})
+	s, err := control.Call(r.Context(), p.c.Client, control.InspectSession, control.OfSession{ID: id})
 	ended := ""
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status != http.StatusNotFound { // it has ended, and there is what it was
-		list, e := control.Ask(r.Context(), p.c.Client, control.ListSessions, control.InNamespace{})
+		list, e := control.Call(r.Context(), p.c.Client, control.ListSessions, control.InNamespace{})
 		i := slices.IndexFunc(list, func(i session.Info) bool { return i.ID == strings.ToUpper(id) })
 		if e == nil && i >= 0 {
 			s, ended, err = session.State{Info: list[i]}, f.Text, nil
@@ -203,17 +203,17 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error
 	if err != nil {
 		return err
 	}
-	return p.show(w, v, "session", word("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
+	return p.renderSection(w, v, "session", wordFor("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
 }
 
 // cell runs code in a session, and says which run that is. It goes on when the browser goes.
 func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id, code := r.PostForm.Get("id"), r.PostForm.Get("code")
 	if strings.TrimSpace(code) == "" {
-		return door.Refuse(http.StatusBadRequest, word("no_code"))
+		return door.Refuse(http.StatusBadRequest, wordFor("no_code"))
 	}
 	if p.ctx.Err() != nil {
-		return door.Refuse(http.StatusServiceUnavailable, word("signed_out"))
+		return door.Refuse(http.StatusServiceUnavailable, wordFor("signed_out"))
 	}
 	began, failed := make(chan string, 1), make(chan error, 1)
 	ctx := context.WithoutCancel(r.Context())
@@ -225,12 +225,12 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 			watched, end, holds := p.c.Watch(ctx, v.identity)
 			defer end(nil)
 			if !holds { // any more: they did when the request came
-				failed <- door.Refuse(http.StatusUnauthorized, word("signed_out"))
+				failed <- door.Refuse(http.StatusUnauthorized, wordFor("signed_out"))
 				return
 			}
 			ctx = watched
 		}
-		came := &typed{by: v, ended: make(chan struct{})}
+		came := &typedCell{by: v, ended: make(chan struct{})}
 		defer close(came.ended)
 		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, func(part control.Part) error {
 			if run := part.Run; run != "" {
@@ -244,7 +244,7 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		if err == nil && res.Refused != nil {
 			err = errors.New(res.Refused.Error())
 		}
-		came.end(res, err)
+		came.finish(res, err)
 		failed <- err
 	})
 	select {
@@ -252,7 +252,7 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"run": run})
 	case err := <-failed:
-		return cmp.Or(err, errors.New(word("no_code")))
+		return cmp.Or(err, errors.New(wordFor("no_code")))
 	case <-r.Context().Done():
 	}
 	return nil
@@ -263,6 +263,6 @@ func stream(w http.ResponseWriter, r *http.Request) *door.Stream {
 	if r.ProtoMajor == 1 { // browsers read on for seconds what they have left, where the connection could be used again, and have six of them
 		w.Header().Set("Connection", "close")
 	}
-	_ = door.Unhurried(w)
+	_ = door.ClearDeadlines(w)
 	return door.BeginEvents(w)
 }

@@ -47,15 +47,15 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error 
 		select {
 		case err = <-watched:
 			over = true
-			if s, ok := p.typed.Load(strings.ToUpper(r.URL.Query().Get("id"))); ok && s.(*typed).by == v && !q.spoke {
+			if s, ok := p.typed.Load(strings.ToUpper(r.URL.Query().Get("id"))); ok && s.(*typedCell).by == v && !q.spoke {
 				err = nil
-				s.(*typed).tell(r.Context(), q)
+				s.(*typedCell).sendParts(r.Context(), q)
 			}
 		case <-q.more:
 		case <-time.After(15 * time.Second):
 			p.visitors.touch(v)
 		}
-		for _, s := range q.take() {
+		for _, s := range q.popUpdates() {
 			gone = out.SendEvent("said", s)
 		}
 		if !over { // many small pieces are one; the first of them was sent at once
@@ -94,16 +94,16 @@ func (q *queue) add(part control.Part) error {
 	for n, text := range part.Output() {
 		if len(text) > 0 {
 			q.spoke = true
-			q.put(update{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))
+			q.pushUpdate(update{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))
 		}
 	}
 	if part.Display != nil {
-		s := shows(part.Display)
-		q.put(s, len(s.Picture)+len(s.Value))
+		s := displayUpdate(part.Display)
+		q.pushUpdate(s, len(s.Picture)+len(s.Value))
 	}
 	if part.Event != nil {
 		if s, ok := describe(*part.Event); ok {
-			q.put(s, len(s.Event))
+			q.pushUpdate(s, len(s.Event))
 		}
 	}
 	select {
@@ -113,8 +113,8 @@ func (q *queue) add(part control.Part) error {
 	return nil
 }
 
-// put adds, and drops the oldest output when there is too much.
-func (q *queue) put(s update, size int) {
+// pushUpdate adds, and drops the oldest output when there is too much.
+func (q *queue) pushUpdate(s update, size int) {
 	q.updates = append(q.updates, s)
 	q.size += size
 	if q.size <= maxUnsent {
@@ -131,7 +131,7 @@ func (q *queue) put(s update, size int) {
 			q.size -= n
 			if !dropped {
 				dropped = true
-				rest = append(rest, update{Event: word("output_left_out")})
+				rest = append(rest, update{Event: wordFor("output_left_out")})
 			}
 			continue
 		}
@@ -140,7 +140,7 @@ func (q *queue) put(s update, size int) {
 	q.updates = rest
 }
 
-func (q *queue) take() []update {
+func (q *queue) popUpdates() []update {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	all := q.updates
@@ -154,8 +154,8 @@ var raster = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 // maxPicture bounds a picture, in bytes of base64.
 const maxPicture = 8 << 20
 
-// shows returns a display as a picture, or else as text.
-func shows(b kernel.Bundle) update {
+// displayUpdate returns a display as a picture, or else as text.
+func displayUpdate(b kernel.Bundle) update {
 	for _, kind := range raster {
 		data := strings.Join(strings.Fields(b[kind]), "")
 		if _, err := base64.StdEncoding.DecodeString(data); data != "" && err == nil && len(data) <= maxPicture {
@@ -186,15 +186,15 @@ func describe(e event.Event) (update, bool) {
 	switch {
 	case strings.HasPrefix(e.Name, "egress."):
 		s.Bad = e.Name == event.EgressDenied
-		s.Event = word(e.Name) + " " + cmp.Or(text("name"), text("what"))
+		s.Event = wordFor(e.Name) + " " + cmp.Or(text("name"), text("what"))
 		if why := text("reason"); why != "" {
 			s.Event += ": " + why
 		}
 	case e.Name == event.ResourceExceeded:
-		s.Bad, s.Event = true, word("limit_hit")+" "+text("limit")
+		s.Bad, s.Event = true, wordFor("limit_hit")+" "+text("limit")
 	case e.Name == event.ExecutionCompleted, e.Name == event.ExecutionTimeout, e.Name == event.ExecutionFailed:
 		s.Bad = text("ended") != "ok"
-		s.Event = word("ended") + " " + cmp.Or(text("ended"), text("reason"))
+		s.Event = wordFor("ended") + " " + cmp.Or(text("ended"), text("reason"))
 		if code, err := json.Marshal(e.Data["exit_code"]); err == nil && text("ended") == "exit" {
 			s.Event += " " + string(code)
 		}

@@ -98,14 +98,14 @@ var edition = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 })
 
-// Mine reports whether a path is the page's.
-func Mine(path string) bool {
+// IsPagePath reports whether a path is the page's.
+func IsPagePath(path string) bool {
 	body, _ := asset(strings.TrimPrefix(path, "/"))
 	return path == "/" || body != nil || strings.HasPrefix(path, "/~")
 }
 
-// Linked reports whether any page may lead a browser to a path: there is nothing but where to get in.
-func Linked(path string) bool { return path == "/" }
+// IsLinkPath reports whether any page may lead a browser to a path: there is nothing but where to get in.
+func IsLinkPath(path string) bool { return path == "/" }
 
 // ServeHTTP answers a browser.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rest, ok := strings.CutPrefix(path, "~"); ok {
 		room, path, ok = strings.Cut(rest, "/")
 		if !ok || !isRoom(room) {
-			p.fail(w, r, http.StatusNotFound, word("nothing_here"))
+			p.fail(w, r, http.StatusNotFound, wordFor("nothing_here"))
 			return
 		}
 	}
@@ -135,17 +135,17 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		p.fail(w, r, http.StatusMethodNotAllowed, word("nothing_here"))
-	case r.Method == http.MethodPost && !p.own(r):
-		p.fail(w, r, http.StatusForbidden, word("other_site"))
+		p.fail(w, r, http.StatusMethodNotAllowed, wordFor("nothing_here"))
+	case r.Method == http.MethodPost && !p.isSameOrigin(r):
+		p.fail(w, r, http.StatusForbidden, wordFor("other_site"))
 	case room == "" && path == "" && r.Method == http.MethodGet:
 		p.signIn(w, r, http.StatusOK, "")
 	case room == "":
-		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
+		p.fail(w, r, http.StatusNotFound, wordFor("nothing_here"))
 	case path == "enter" && r.Method == http.MethodPost:
-		p.enter(w, r, room)
+		p.signInWith(w, r, room)
 	case head && p.long[path] != nil: // it would have no end
-		p.fail(w, r, http.StatusMethodNotAllowed, word("nothing_here"))
+		p.fail(w, r, http.StatusMethodNotAllowed, wordFor("nothing_here"))
 	default:
 		p.inside(w, r, room, path)
 	}
@@ -153,10 +153,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // inside answers who has a session.
 func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string) {
-	v := p.visitors.of(r, room)
+	v := p.visitors.visitorOf(r, room)
 	ctx, done := r.Context(), func() {}
 	if v != nil {
-		ctx, done, v = p.as(ctx, v)
+		ctx, done, v = p.withVisitor(ctx, v)
 	}
 	if v == nil {
 		if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") != "cors" && r.Header.Get("Accept") != "text/event-stream" {
@@ -164,34 +164,34 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 			w.WriteHeader(http.StatusSeeOther)
 			return
 		}
-		p.fail(w, r, http.StatusUnauthorized, word("signed_out"))
+		p.fail(w, r, http.StatusUnauthorized, wordFor("signed_out"))
 		return
 	}
 	defer done()
-	if p.full(w, r, door.Prove(ctx, v.identity.String())) {
+	if p.refuseLargeForm(w, r, door.Authenticate(ctx, v.identity.String())) {
 		return
 	}
 	handlers := gets
 	if r.Method == http.MethodPost {
 		handlers = posts
-		if err := readForm(r, maxForm); p.full(w, r, err) {
+		if err := readForm(r, maxForm); p.refuseLargeForm(w, r, err) {
 			return
 		} else if err != nil || !v.rightToken(r) {
-			p.fail(w, r, http.StatusForbidden, word("old_page"))
+			p.fail(w, r, http.StatusForbidden, wordFor("old_page"))
 			return
 		}
 	}
 	h := handlers()[path]
 	if h == nil {
-		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
+		p.fail(w, r, http.StatusNotFound, wordFor("nothing_here"))
 		return
 	}
 	if slots := p.long[path]; slots != nil {
-		_, leave, err := slots.Take(ctx, v.identity.String())
+		_, leave, err := slots.Acquire(ctx, v.identity.String())
 		if err != nil {
-			why := word("too_many_windows")
+			why := wordFor("too_many_windows")
 			if path == "export" {
-				why = word("export_busy")
+				why = wordFor("export_busy")
 			}
 			p.fail(w, r, http.StatusTooManyRequests, why)
 			return
@@ -219,8 +219,8 @@ func readForm(r *http.Request, most int64) error {
 	})
 }
 
-// full answers, and reports that, where there is no memory for a request at the moment.
-func (p *Page) full(w http.ResponseWriter, r *http.Request, err error) bool {
+// refuseLargeForm answers, and reports that, where there is no memory for a request at the moment.
+func (p *Page) refuseLargeForm(w http.ResponseWriter, r *http.Request, err error) bool {
 	full, ok := errors.AsType[*door.Refused](err)
 	if ok {
 		full.RetryAfter(w.Header())
@@ -229,8 +229,8 @@ func (p *Page) full(w http.ResponseWriter, r *http.Request, err error) bool {
 	return ok
 }
 
-// as returns a context for what a visitor asks for, which ends when the session does, or nobody if it has.
-func (p *Page) as(ctx context.Context, v *visitor) (context.Context, func(), *visitor) {
+// withVisitor returns a context for what a visitor asks for, which ends when the session does, or nobody if it has.
+func (p *Page) withVisitor(ctx context.Context, v *visitor) (context.Context, func(), *visitor) {
 	ctx, cancel := context.WithCancel(identity.With(ctx, v.identity))
 	stop := context.AfterFunc(v.ctx, cancel)
 	done := func() { stop(); cancel() }
@@ -255,7 +255,7 @@ type handler func(*Page, http.ResponseWriter, *http.Request, *visitor) error
 // gets are the pages and their parts.
 func gets() map[string]handler {
 	return map[string]handler{
-		"": (*Page).now, "live": (*Page).live, "output": (*Page).output, "code": (*Page).code, "session": (*Page).session,
+		"": (*Page).now, "live": (*Page).sendUpdates, "output": (*Page).output, "code": (*Page).code, "session": (*Page).session,
 		"ran": (*Page).ran, "run": (*Page).run, "evidence": (*Page).evidence, "file": (*Page).file, "export": (*Page).export,
 		"policy": (*Page).policy, "doctor": (*Page).doctor, "charts": (*Page).charts,
 	}

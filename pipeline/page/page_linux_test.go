@@ -57,7 +57,7 @@ func TestGetIn(t *testing.T) {
 	s := serve(t)
 	v := s.visitor()
 	code := s.invitation(boss)
-	resp, _ := v.enter(url.Values{"code": {code}})
+	resp, _ := v.submitCode(url.Values{"code": {code}})
 	cookies := resp.Cookies()
 	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "./" || len(cookies) != 1 {
 		t.Fatalf("got %d, %v", resp.StatusCode, resp.Header)
@@ -65,24 +65,24 @@ func TestGetIn(t *testing.T) {
 	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "" || c.Domain != "" || c.Secure || len(c.Value) != 32 {
 		t.Errorf("got %+v", c)
 	}
-	if resp, _ := v.get(""); resp.StatusCode != http.StatusOK {
+	if resp, _ := v.load(""); resp.StatusCode != http.StatusOK {
 		t.Errorf("inside: got %d", resp.StatusCode)
 	}
-	if resp, text := s.visitor().enter(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, word("bad_code")) {
+	if resp, text := s.visitor().submitCode(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, wordFor("bad_code")) {
 		t.Errorf("a second time: got %d", resp.StatusCode)
 	}
 	late := s.invitation(boss)
 	s.visitors.now = func() time.Time { return time.Now().Add(inviteTime) }
-	if resp, _ := s.visitor().enter(url.Values{"code": {late}}); resp.StatusCode != http.StatusForbidden {
+	if resp, _ := s.visitor().submitCode(url.Values{"code": {late}}); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("too late: got %d", resp.StatusCode)
 	}
 	for _, bad := range []string{"", "x", strings.Repeat("a", 32), strings.Repeat("a", 10_000)} {
-		if resp, _ := s.visitor().enter(url.Values{"code": {bad}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 {
+		if resp, _ := s.visitor().submitCode(url.Values{"code": {bad}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 {
 			t.Errorf("%.40q: got %d", bad, resp.StatusCode)
 		}
 	}
 	s.visitors.now = time.Now
-	resp, _ = s.visitor().enter(url.Values{"code": {s.invitation(boss)}}, "Origin", "https://agents.example.com")
+	resp, _ = s.visitor().submitCode(url.Values{"code": {s.invitation(boss)}}, "Origin", "https://agents.example.com")
 	if c := resp.Cookies(); len(c) != 1 || !c[0].Secure {
 		t.Errorf("behind a proxy with TLS: got %+v", c)
 	}
@@ -112,7 +112,7 @@ func TestOtherSites(t *testing.T) {
 		if resp, _ := v.post("answer", form(), headers...); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: got %d", name, resp.StatusCode)
 		}
-		if resp, _ := s.visitor().enter(url.Values{"code": {s.invitation(boss)}}, headers...); len(resp.Cookies()) > 0 {
+		if resp, _ := s.visitor().submitCode(url.Values{"code": {s.invitation(boss)}}, headers...); len(resp.Cookies()) > 0 {
 			t.Errorf("%s lets a browser in", name)
 		}
 	}
@@ -124,7 +124,7 @@ func TestOtherSites(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"answer", "interrupt", "end", "cell", "leave"} {
-		if resp, _ := v.get(path + "?" + form().Encode()); resp.StatusCode != http.StatusNotFound {
+		if resp, _ := v.load(path + "?" + form().Encode()); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("GET %s: got %d", path, resp.StatusCode)
 		}
 	}
@@ -154,10 +154,10 @@ func TestSessionsEnd(t *testing.T) {
 	s := serve(t)
 	gone := func(name string, v *visit) {
 		t.Helper()
-		if resp, text := v.get(""); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "../?out" || text != "" {
+		if resp, text := v.load(""); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "../?out" || text != "" {
 			t.Errorf("%s: got %d %s", name, resp.StatusCode, text)
 		}
-		if resp, _ := v.get("live", "Accept", "text/event-stream"); resp.StatusCode != http.StatusUnauthorized {
+		if resp, _ := v.load("live", "Accept", "text/event-stream"); resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: a stream is %d", name, resp.StatusCode)
 		}
 	}
@@ -172,7 +172,7 @@ func TestSessionsEnd(t *testing.T) {
 	v = s.as(boss)
 	for after := idleTime; after < fullTime+idleTime; after += idleTime / 2 {
 		s.visitors.now = func() time.Time { return time.Now().Add(after) }
-		if resp, _ := v.get(""); (resp.StatusCode == http.StatusOK) != (after < fullTime+idleTime) {
+		if resp, _ := v.load(""); (resp.StatusCode == http.StatusOK) != (after < fullTime+idleTime) {
 			t.Errorf("after %v: got %d", after, resp.StatusCode)
 		}
 	}
@@ -184,18 +184,18 @@ func TestSessionsEnd(t *testing.T) {
 	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
 	v = s.visitor()
-	if resp, text := v.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
+	if resp, text := v.submitCode(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("a person's token: got %d %s", resp.StatusCode, text)
 	}
-	if resp, _ := v.get(""); resp.StatusCode != http.StatusOK {
+	if resp, _ := v.load(""); resp.StatusCode != http.StatusOK {
 		t.Errorf("got %d", resp.StatusCode)
 	}
 	_, err = s.tokens.Revoke(t.Context(), made.ID, unlogged)
 	must(t, err)
-	hosttest.Until(t, "the session ends with its token", func() bool { resp, _ := v.get(""); return resp.StatusCode == http.StatusSeeOther })
+	hosttest.Until(t, "the session ends with its token", func() bool { resp, _ := v.load(""); return resp.StatusCode == http.StatusSeeOther })
 	agents, _, err := s.tokens.Create(t.Context(), identity.Token{Name: "ci", Kind: identity.Agent, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
-	if resp, text := s.visitor().enter(url.Values{"bearer": {agents}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, "agent") {
+	if resp, text := s.visitor().submitCode(url.Values{"bearer": {agents}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, "agent") {
 		t.Errorf("an agent's token: got %d %s", resp.StatusCode, text)
 	}
 }
@@ -213,7 +213,7 @@ func TestNamespaces(t *testing.T) {
 	go func() { ended <- s.ran("covert", "shell", "echo RUNS-HIDDEN; while ! [ -e /x ]; do sleep 0.05; done") }()
 	running := ""
 	hosttest.Until(t, "it runs", func() bool {
-		for _, r := range s.pipe.Running("covert") {
+		for _, r := range s.pipe.ListRunning("covert") {
 			if r.Program {
 				running = r.Run
 			}
@@ -224,7 +224,7 @@ func TestNamespaces(t *testing.T) {
 	for _, path := range []string{"", "ran", "ran?rows=all", "ran?namespace=covert", "ran?text=covert", "run?id=" + res.ID, "run?id=" + running, "evidence?id=" + res.ID, "file?id=" + res.ID + "&name=stdout",
 		"file?id=" + res.ID + "&name=files/left.txt", "file?id=" + res.ID + "&name=receipt", "export?format=jsonl&rows=all", "export?format=csv", "code?id=" + running, "output?id=" + running,
 		"session?id=" + session, "policy", "charts", "charts?namespace=covert", "doctor"} {
-		_, text := v.get(path)
+		_, text := v.load(path)
 		for _, secret := range []string{"OUTPUT-OF-HIDDEN", "WHAT-IS-HIDDEN", "RUNS-HIDDEN", "agent-of-covert", "secret-place", "/etc/x.yaml", ">covert<", `"covert"`} {
 			if strings.Contains(text, secret) && !strings.Contains(path, strings.Trim(secret, `<>"`)) {
 				t.Errorf("%s tells %s: %s", path, secret, text)
@@ -244,7 +244,7 @@ func TestNamespaces(t *testing.T) {
 	all := s.as(boss)
 	for path, want := range map[string]string{"": "WHAT-IS-HIDDEN", "ran": res.ID, "run?id=" + res.ID: "OUTPUT-OF-HIDDEN", "code?id=" + running: "RUNS-HIDDEN", "session?id=" + session: session,
 		"policy": "secret-place", "charts": "covert", "file?id=" + res.ID + "&name=files/left.txt": "OUTPUT-OF-HIDDEN", "doctor": "layer", "export?format=jsonl": `"agent-of-covert"`} {
-		if resp, text := all.get(path); resp.StatusCode != http.StatusOK || !strings.Contains(text, want) {
+		if resp, text := all.load(path); resp.StatusCode != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("the operator, %s: got %d without %s", path, resp.StatusCode, want)
 		}
 	}
@@ -261,7 +261,7 @@ func TestDecisions(t *testing.T) {
 	for _, how := range []string{approval.ScopeTime, "deny"} {
 		q, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "git " + how, Namespace: "team", Reason: "<b>really</b>"})
 		must(t, err)
-		if _, text := v.get(""); !strings.Contains(text, "git "+how) || !strings.Contains(text, "&lt;b&gt;really") {
+		if _, text := v.load(""); !strings.Contains(text, "git "+how) || !strings.Contains(text, "&lt;b&gt;really") {
 			t.Errorf("the question is not there: %s", text)
 		}
 		if resp, text := v.post("answer", url.Values{"id": {q.Question.ID}, "how": {how}, "seconds": {"60"}}, "Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "same-origin"); resp.StatusCode != http.StatusNoContent {
@@ -313,7 +313,7 @@ print("y" * (10 << 20))
 	v := s.as(boss)
 	for _, path := range []string{"", "ran", "ran?rows=all", "ran?text=" + url.QueryEscape(script+bidi), "ran?agent=" + url.QueryEscape(`"><script>pwned()`), "run?id=" + res.ID, "run?id=" + refused.ID, "run?id=" + url.QueryEscape(script+bidi),
 		"session?id=" + url.QueryEscape(script), "charts?namespace=" + url.QueryEscape(`"><script>`), "policy"} {
-		resp, text := v.get(path)
+		resp, text := v.load(path)
 		if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s is %s", path, resp.Header.Get("Content-Type"))
 		}
@@ -331,16 +331,16 @@ print("y" * (10 << 20))
 		}
 	}
 	svg := res.Artifacts[0].Name
-	resp, text := v.get("file?id=" + res.ID + "&name=" + url.QueryEscape("files/"+svg))
+	resp, text := v.load("file?id=" + res.ID + "&name=" + url.QueryEscape("files/"+svg))
 	if h := resp.Header; resp.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment;") ||
 		strings.ContainsAny(h.Get("Content-Disposition"), "<>\u202e") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || !strings.Contains(text, "<svg") {
 		t.Errorf("an SVG: got %d %v", resp.StatusCode, resp.Header)
 	}
-	if resp, text := v.get("file?id=" + res.ID + "&name=stdout"); resp.StatusCode != http.StatusOK || len(text) < 10<<20 {
+	if resp, text := v.load("file?id=" + res.ID + "&name=stdout"); resp.StatusCode != http.StatusOK || len(text) < 10<<20 {
 		t.Errorf("all of the output: got %d, %d bytes", resp.StatusCode, len(text))
 	}
 	for _, name := range []string{"../../keys/signing.key", "files/../../x", "/etc/passwd", "files/"} {
-		if resp, text := v.get("file?id=" + res.ID + "&name=" + url.QueryEscape(name)); resp.StatusCode != http.StatusNotFound {
+		if resp, text := v.load("file?id=" + res.ID + "&name=" + url.QueryEscape(name)); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: got %d %.100s", name, resp.StatusCode, text)
 		}
 	}
@@ -353,23 +353,23 @@ func TestSearch(t *testing.T) {
 	miss := s.ran("else", "shell", "true")
 	v := s.as(boss)
 	for _, q := range []string{"namespace=team", "outcome=exit", "agent=agent-of-TEAM", "artifact=" + hit.Artifacts[0].SHA256[:12], "text=report.txt", "since=" + time.Now().AddDate(0, 0, -1).Format(time.DateOnly) + "&namespace=team"} {
-		_, text := v.get("ran?" + q)
+		_, text := v.load("ran?" + q)
 		if !strings.Contains(text, hit.ID) || strings.Contains(text, miss.ID) {
 			t.Errorf("%s: it is there: %v, and so is the other: %v", q, strings.Contains(text, hit.ID), strings.Contains(text, miss.ID))
 		}
 	}
 	for _, q := range []string{"until=2020-01-01", "secret=NONE", "domain=example.com", "text=" + url.QueryEscape("%"), "before=1"} {
-		if _, text := v.get("ran?" + q); strings.Contains(text, hit.ID) {
+		if _, text := v.load("ran?" + q); strings.Contains(text, hit.ID) {
 			t.Errorf("%s finds it", q)
 		}
 	}
-	if resp, text := v.get("ran?since=yesterday"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "yesterday") || !strings.Contains(text, `role="alert"`) {
+	if resp, text := v.load("ran?since=yesterday"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "yesterday") || !strings.Contains(text, `role="alert"`) {
 		t.Errorf("no time: got %d", resp.StatusCode)
 	}
 	for range pageRows {
 		pipeline.Do(t.Context(), s.pipe, pipeline.Denial{Tool: "host_exec", Namespace: "team", What: "x", Reason: "y"})
 	}
-	_, text := v.get("ran?namespace=team")
+	_, text := v.load("ran?namespace=team")
 	if n := strings.Count(text, "<tr>") - 1; n != pageRows || !strings.Contains(text, `id="older"`) || strings.Contains(text, hit.ID) {
 		t.Errorf("%d rows", n)
 	}
@@ -380,13 +380,13 @@ func TestExport(t *testing.T) {
 	s := serve(t)
 	hit, miss := s.ran("team", "shell", "exit 3"), s.ran("team", "shell", "true")
 	v := s.as(boss)
-	_, text := v.get("ran?outcome=exit&namespace=team")
+	_, text := v.load("ran?outcome=exit&namespace=team")
 	links := regexp.MustCompile(`href="(export[?][^"]*)"`).FindAllStringSubmatch(text, -1)
 	if len(links) != 2 {
 		t.Fatalf("got %v", links)
 	}
 	for _, link := range links {
-		if resp, rows := v.get(html.UnescapeString(link[1])); resp.StatusCode != http.StatusOK || !strings.Contains(rows, hit.ID) || strings.Contains(rows, miss.ID) {
+		if resp, rows := v.load(html.UnescapeString(link[1])); resp.StatusCode != http.StatusOK || !strings.Contains(rows, hit.ID) || strings.Contains(rows, miss.ID) {
 			t.Errorf("%s: got %d %s", link[1], resp.StatusCode, rows)
 		}
 	}
@@ -404,15 +404,15 @@ func TestTypedByOthers(t *testing.T) {
 	if run == "" {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
-	hosttest.Until(t, "it has ended", func() bool { return len(s.pipe.Running("covert")) == 0 })
-	if _, text := v.get("output?id=" + run); !strings.Contains(text, "OUTPUT-OF-HIDDEN") {
+	hosttest.Until(t, "it has ended", func() bool { return len(s.pipe.ListRunning("covert")) == 0 })
+	if _, text := v.load("output?id=" + run); !strings.Contains(text, "OUTPUT-OF-HIDDEN") {
 		t.Errorf("who typed it gets %s", text)
 	}
 	for _, other := range []identity.Identity{
 		{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")},
 		{Name: "ada", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")},
 	} {
-		if _, text := s.as(other).get("output?id=" + run); strings.Contains(text, "OUTPUT-OF-HIDDEN") {
+		if _, text := s.as(other).load("output?id=" + run); strings.Contains(text, "OUTPUT-OF-HIDDEN") {
 			t.Errorf("%s of another namespace gets %s", other, text)
 		}
 	}
@@ -445,7 +445,7 @@ func TestInvitations(t *testing.T) {
 	code := s.invitation(identity.Identity{Name: "eve", Kind: identity.Person, Source: identity.FromToken, Token: token.ID})
 	_, err = s.tokens.Revoke(t.Context(), "eve", nil)
 	must(t, err)
-	if resp, _ := s.visitor().enter(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 {
+	if resp, _ := s.visitor().submitCode(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 {
 		t.Errorf("of a token that was revoked: got %d", resp.StatusCode)
 	}
 }
@@ -463,7 +463,7 @@ func TestCrowd(t *testing.T) {
 		v    *visit
 		want int
 	}{"another one": {bob, http.StatusOK}, "the first": {first, http.StatusSeeOther}, "the last": {last, http.StatusOK}} {
-		if resp, _ := one.v.get(""); resp.StatusCode != one.want {
+		if resp, _ := one.v.load(""); resp.StatusCode != one.want {
 			t.Errorf("%s: got %d", name, resp.StatusCode)
 		}
 	}
@@ -513,8 +513,8 @@ func TestFiguresBegin(t *testing.T) {
 	s := serve(t)
 	var times atomic.Int32
 	api := control.New(control.Config{Pipeline: s.pipe, Records: figured{s.log, &times}})
-	t.Cleanup(api.End)
-	p := New(Config{Client: control.Within(api)})
+	t.Cleanup(api.Close)
+	p := New(Config{Client: control.LocalClient(api)})
 	t.Cleanup(p.Close)
 	r := httptest.NewRequest("POST", "/~"+secret()+"/enter", strings.NewReader("code="+invitation(t, p, boss)))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

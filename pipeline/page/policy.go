@@ -18,20 +18,20 @@ type group struct {
 // policy shows what is allowed, and the machine.
 func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
-	settings, err := control.Ask(ctx, p.c.Client, control.GetPolicy, control.Nothing{})
+	settings, err := control.Call(ctx, p.c.Client, control.GetPolicy, control.NoArguments{})
 	if err != nil {
 		return err
 	}
-	load, err := control.Ask(ctx, p.c.Client, control.GetQueue, control.Nothing{})
+	load, err := control.Call(ctx, p.c.Client, control.GetQueue, control.NoArguments{})
 	if err != nil {
 		return err
 	}
-	stats, err := control.Ask(ctx, p.c.Client, control.GetStats, control.Nothing{})
+	stats, err := control.Call(ctx, p.c.Client, control.GetStats, control.NoArguments{})
 	if err != nil {
 		return err
 	}
-	disk, _ := control.Ask(ctx, p.c.Client, control.GetDisk, control.Nothing{})
-	return p.show(w, v, "policy", word("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
+	disk, _ := control.Call(ctx, p.c.Client, control.GetDisk, control.NoArguments{})
+	return p.renderSection(w, v, "policy", wordFor("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
 		"Secrets": p.secretNames(r, v), "Server": p.c.Client.Server()})
 }
 
@@ -57,7 +57,7 @@ func groups(all []control.Setting) (list []group) {
 func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets) {
 	names := v.identity.Namespaces.Names()
 	if v.identity.Namespaces.All() {
-		f, err := control.Ask(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 400})
+		f, err := control.Call(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 400})
 		if err == nil {
 			names = f.Namespaces
 		}
@@ -68,7 +68,7 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 		if name == "" {
 			continue
 		}
-		if s, err := control.Ask(r.Context(), p.c.Client, control.ListSecrets, control.SecretsQuery{Namespace: name}); err == nil && len(s.Names) > 0 {
+		if s, err := control.Call(r.Context(), p.c.Client, control.ListSecrets, control.SecretsQuery{Namespace: name}); err == nil && len(s.Names) > 0 {
 			list = append(list, s)
 		}
 	}
@@ -77,9 +77,9 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 
 // doctor says what doctor says, as a part of a page: it takes a while.
 func (p *Page) doctor(w http.ResponseWriter, r *http.Request, _ *visitor) error {
-	findings, err := control.Ask(r.Context(), p.c.Client, control.RunDoctor, control.Nothing{})
+	findings, err := control.Call(r.Context(), p.c.Client, control.RunDoctor, control.NoArguments{})
 	if err != nil {
 		return err
 	}
-	return p.showPart(w, "doctor", findings)
+	return p.renderPart(w, "doctor", findings)
 }

@@ -62,9 +62,9 @@ func (l entry) Headline() string {
 	}
 	switch {
 	case l.Artifacts == 1:
-		words = append(words, word("one_file"))
+		words = append(words, wordFor("one_file"))
 	case l.Artifacts > 1:
-		words = append(words, fmt.Sprintf("%d %s", l.Artifacts, word("n_files")))
+		words = append(words, fmt.Sprintf("%d %s", l.Artifacts, wordFor("n_files")))
 	}
 	if l.Facts.Reason != "" {
 		words = append(words, l.Facts.Reason)
@@ -98,9 +98,9 @@ var outcomes = []string{"ok", "exit", "signal", "timeout", "oom", "limit", "refu
 // ran lists what ran.
 func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	asked := r.URL.Query()
-	found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, query(asked))
+	found, err := control.Call(r.Context(), p.c.Client, control.SearchLog, query(asked))
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusBadRequest { // it was typed wrong
-		p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Problem": f.Text})
+		p.renderSection(w, v, "ran", wordFor("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Problem": f.Text})
 		return nil
 	}
 	if err != nil {
@@ -122,6 +122,6 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 			all.Set(name, values[0])
 		}
 	}
-	return p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older, "Newest": asked.Get("before") == "",
+	return p.renderSection(w, v, "ran", wordFor("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older, "Newest": asked.Get("before") == "",
 		"Again": "ran?" + all.Encode(), "CSV": "export?format=csv&" + all.Encode(), "JSON": "export?format=jsonl&" + all.Encode(), "All": asked.Get("rows") == "all", "Searching": len(all) > 0})
 }

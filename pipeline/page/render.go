@@ -31,8 +31,8 @@ var words = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// word returns what the page says at a place.
-func word(key string) string {
+// wordFor returns what the page says at a place.
+func wordFor(key string) string {
 	if text, ok := words()[key]; ok {
 		return text
 	}
@@ -41,7 +41,7 @@ func word(key string) string {
 
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"w":       word,
+		"w":       wordFor,
 		"line":    safetext.Line,
 		"text":    safetext.Text,
 		"bytes":   bytesText,
@@ -57,14 +57,14 @@ var templates = sync.OnceValue(func() *template.Template {
 		"left":    func(d time.Duration) string { return max(0, d).Round(time.Second).String() },
 		"num":     func(f float64) string { return fmt.Sprintf("%.2f", f) },
 		"coord":   func(f float64) string { return fmt.Sprintf("%.1f", f) },
-		"hold":    holds,
+		"hold":    durationText,
 		"picture": func(u update) template.URL { return template.URL(u.Picture) }, // that shows has checked
 		"mega20":  func(mb int64) int64 { return mb << 20 },
 	}).ParseFS(assets, "assets/*.html"))
 })
 
-// holds says how long an approval holds that is given now.
-func holds(seconds float64) string {
+// durationText says how long an approval holds that is given now.
+func durationText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	text := d.String()
 	if d >= time.Minute {
@@ -109,14 +109,14 @@ func (p *Page) part(name string, data any) string {
 	return b.String()
 }
 
-// show answers with a page for who is signed in.
-func (p *Page) show(w http.ResponseWriter, v *visitor, section, title string, data map[string]any) error {
+// renderSection answers with a page for who is signed in.
+func (p *Page) renderSection(w http.ResponseWriter, v *visitor, section, title string, data map[string]any) error {
 	p.render(w, http.StatusOK, section, view{Title: title, Section: section, User: v.identity.String(), Token: v.token, Data: data})
 	return nil
 }
 
-// showPart answers with a part of a page.
-func (p *Page) showPart(w http.ResponseWriter, name string, data any) error {
+// renderPart answers with a part of a page.
+func (p *Page) renderPart(w http.ResponseWriter, name string, data any) error {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write([]byte(p.part(name, data)))
 	return nil
@@ -127,7 +127,7 @@ func (p *Page) render(w http.ResponseWriter, status int, name string, v view) {
 	var b bytes.Buffer
 	if err := templates().ExecuteTemplate(&b, name+"_page", v); err != nil {
 		p.c.Log.Error("page: a page can't be made: this is a bug of sandboxmcp", "page", name, "error", err)
-		http.Error(w, word("failed_title"), http.StatusInternalServerError)
+		http.Error(w, wordFor("failed_title"), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -20,7 +20,7 @@ import (
 
 // evidence hands out what a browser checks a run with.
 func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) error {
-	e, err := control.Ask(r.Context(), p.c.Client, control.GetEvidence, control.OfRun{ID: r.URL.Query().Get("id")})
+	e, err := control.Call(r.Context(), p.c.Client, control.GetEvidence, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ const filePart = 1 << 20
 func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	ctx, id, name := r.Context(), r.URL.Query().Get("id"), r.URL.Query().Get("name")
 	if name == "receipt" || name == "proof" {
-		e, err := control.Ask(ctx, p.c.Client, control.GetEvidence, control.OfRun{ID: id})
+		e, err := control.Call(ctx, p.c.Client, control.GetEvidence, control.OfRun{ID: id})
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 		return nil
 	}
 	for offset := int64(0); ; {
-		part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: id}, Name: name, Offset: offset, Length: filePart})
+		part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: id}, Name: name, Offset: offset, Length: filePart})
 		switch {
 		case err != nil && offset == 0:
 			return err
@@ -96,12 +96,12 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) error 
 	q := query(r.URL.Query())
 	q.Limit = 1000
 	var buffer bytes.Buffer
-	out, err := export.New(format, &buffer, export.About{Version: p.c.Version, Made: time.Now(), Scope: word("export_scope")})
+	out, err := export.New(format, &buffer, export.About{Version: p.c.Version, Made: time.Now(), Scope: wordFor("export_scope")})
 	if err != nil {
 		return door.Refuse(http.StatusBadRequest, err.Error())
 	}
 	for n := 0; n < maxExport; {
-		found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, q)
+		found, err := control.Call(r.Context(), p.c.Client, control.SearchLog, q)
 		if err != nil && n == 0 {
 			return err
 		}

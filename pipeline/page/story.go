@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// tale is a run's whole story.
-type tale struct {
+// runStory is a run's whole story.
+type runStory struct {
 	control.Story
 	Live     bool
 	End      *entry
@@ -43,13 +43,13 @@ type outputView struct {
 // run shows one run: live while it is under way, and else its whole story.
 func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx, id := r.Context(), strings.ToUpper(r.URL.Query().Get("id"))
-	t := tale{Token: v.token}
-	running, err := control.Ask(ctx, p.c.Client, control.ListRunning, control.InNamespace{})
+	t := runStory{Token: v.token}
+	running, err := control.Call(ctx, p.c.Client, control.ListRunning, control.InNamespace{})
 	if err == nil {
 		for _, one := range running {
 			t.Live = t.Live || one.Run == id
 		}
-		t.Story, err = control.Ask(ctx, p.c.Client, control.GetStory, control.OfRun{ID: id})
+		t.Story, err = control.Call(ctx, p.c.Client, control.GetStory, control.OfRun{ID: id})
 	}
 	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusNotFound && t.Live { // it waits, and has no row yet
 		t.Story, err = control.Story{Run: id}, nil
@@ -57,15 +57,15 @@ func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err != nil {
 		return err
 	}
-	t.tell()
+	t.readRows()
 	if !t.Live {
-		p.remains(r, &t)
+		p.addStored(r, &t)
 	}
-	return p.show(w, v, "run", word("run")+" "+id, map[string]any{"Story": t})
+	return p.renderSection(w, v, "run", wordFor("run")+" "+id, map[string]any{"Story": t})
 }
 
-// tell sorts the rows of a story.
-func (t *tale) tell() {
+// readRows sorts the rows of a story.
+func (t *runStory) readRows() {
 	for _, row := range t.Story.Rows {
 		l := entryOf(row)
 		t.Rows = append(t.Rows, l)
@@ -87,7 +87,7 @@ func (t *tale) tell() {
 }
 
 // captured takes the text that the log has of a run, where the operator wants that.
-func (t *tale) captured(row audit.Row) {
+func (t *runStory) captured(row audit.Row) {
 	var c struct{ Code, Stdout, Stderr *string }
 	if json.Unmarshal(row.Data, &c) != nil {
 		return
@@ -109,14 +109,14 @@ func (t *tale) captured(row audit.Row) {
 // maxInline is how much of an output stands in a page, in bytes; the rest is for who fetches it.
 const maxInline = 128 << 10
 
-// remains adds what is kept of a run, and what is dangerous in its code.
-func (p *Page) remains(r *http.Request, t *tale) {
+// addStored adds what is kept of a run, and what is dangerous in its code.
+func (p *Page) addStored(r *http.Request, t *runStory) {
 	ctx := r.Context()
-	if stored, err := control.Ask(ctx, p.c.Client, control.ListStored, control.StoredQuery{Run: t.Run}); err == nil && len(stored) == 1 {
+	if stored, err := control.Call(ctx, p.c.Client, control.ListStored, control.StoredQuery{Run: t.Run}); err == nil && len(stored) == 1 {
 		t.Stored = &stored[0]
 		t.Displays, t.Left = p.displays(ctx, t.Run)
 		for name, to := range map[string]**outputView{"stdout": &t.Stdout, "stderr": &t.Stderr} {
-			part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: t.Run}, Name: name, Offset: 0, Length: maxInline})
+			part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: t.Run}, Name: name, Offset: 0, Length: maxInline})
 			if err == nil && len(part.Data) > 0 {
 				*to = &outputView{name, new(screen).write(part.Data), part.Size, part.Size > int64(len(part.Data)), 0}
 			}
@@ -137,7 +137,7 @@ func (p *Page) remains(r *http.Request, t *tale) {
 		}
 	}
 	code := t.Code.Code.Code
-	if c, err := control.Ask(ctx, p.c.Client, control.ReviewCode, control.CodeQuery{Language: cmp.Or(language, "command"), Code: code}); err == nil {
+	if c, err := control.Call(ctx, p.c.Client, control.ReviewCode, control.CodeQuery{Language: cmp.Or(language, "command"), Code: code}); err == nil {
 		t.Code = marked(c)
 	} else {
 		t.Code = marked(control.Code{Code: code, Language: language})
@@ -154,7 +154,7 @@ const (
 func (p *Page) displays(ctx context.Context, run string) (list []update, left int) {
 	var raw []byte
 	for {
-		part, err := control.Ask(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: run}, Name: "result", Offset: int64(len(raw)), Length: 4 << 20})
+		part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: run}, Name: "result", Offset: int64(len(raw)), Length: 4 << 20})
 		if err != nil || part.Size > maxResult {
 			return nil, 0
 		}
@@ -178,7 +178,7 @@ func (p *Page) displays(ctx context.Context, run string) (list []update, left in
 			left = len(r.Displays) - i
 			break
 		}
-		list = append(list, shows(d))
+		list = append(list, displayUpdate(d))
 	}
 	if r.Error != nil {
 		list = append(list, update{Value: short(r.Error.Traceback), Bad: true})
@@ -187,7 +187,7 @@ func (p *Page) displays(ctx context.Context, run string) (list []update, left in
 }
 
 // Outputs are what there is of the run's output.
-func (t tale) Outputs() (all []*outputView) {
+func (t runStory) Outputs() (all []*outputView) {
 	for _, o := range []*outputView{t.Stdout, t.Stderr} {
 		if o != nil {
 			all = append(all, o)

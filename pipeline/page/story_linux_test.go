@@ -47,7 +47,7 @@ func TestStoryShows(t *testing.T) {
 		t.Fatalf("got %+v", good)
 	}
 	v := s.as(boss)
-	_, text := v.get("run?id=" + good.ID)
+	_, text := v.load("run?id=" + good.ID)
 	for _, want := range []string{`<img src="data:image/png;base64,iVBOR`, `>42</pre>`, "&lt;svg onload="} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in %s", want, text)
@@ -56,18 +56,18 @@ func TestStoryShows(t *testing.T) {
 	if strings.Contains(text, "<svg onload") || strings.Contains(text, "data:image/svg") {
 		t.Error("a drawing is not text")
 	}
-	if _, text := v.get("run?id=" + bad.ID); !strings.Contains(text, "ValueError: &lt;b&gt;wrong") {
+	if _, text := v.load("run?id=" + bad.ID); !strings.Contains(text, "ValueError: &lt;b&gt;wrong") {
 		t.Errorf("no error in %s", text)
 	}
-	if resp, text := v.get("file?id=" + good.ID + "&name=result"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "drawn") {
+	if resp, text := v.load("file?id=" + good.ID + "&name=result"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "drawn") {
 		t.Errorf("the result: got %d %s", resp.StatusCode, text)
 	}
 	other := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("else")})
-	if resp, text := other.get("file?id=" + good.ID + "&name=result"); resp.StatusCode != http.StatusNotFound {
+	if resp, text := other.load("file?id=" + good.ID + "&name=result"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("of another namespace: got %d %s", resp.StatusCode, text)
 	}
 	long := s.ran("team", "shell", "head -c 17000000 /dev/zero | tr '\\0' x")
-	if _, text := v.get("run?id=" + long.ID); long.StdoutCut == 0 || !strings.Contains(text, word("lost_output")) {
+	if _, text := v.load("run?id=" + long.ID); long.StdoutCut == 0 || !strings.Contains(text, wordFor("lost_output")) {
 		t.Errorf("%d bytes are missing, and nobody is told", long.StdoutCut)
 	}
 }
@@ -104,10 +104,10 @@ func TestExports(t *testing.T) {
 	v := s.as(boss)
 	hold := func(name string) (func(), bool) {
 		i := identity.Identity{Name: name, Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromPeer}
-		_, leave, err := s.long["export"].Take(t.Context(), i.String())
+		_, leave, err := s.long["export"].Acquire(t.Context(), i.String())
 		return leave, err == nil
 	}
-	export := func() int { resp, _ := v.get("export?format=csv"); return resp.StatusCode }
+	export := func() int { resp, _ := v.load("export?format=csv"); return resp.StatusCode }
 	first, _ := hold(boss.Name)
 	if got := export(); got != http.StatusOK {
 		t.Errorf("the second: got %d", got)
@@ -134,7 +134,7 @@ func TestStreamsEnd(t *testing.T) {
 	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
 	revoked := s.visitor()
-	if resp, text := revoked.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
+	if resp, text := revoked.submitCode(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
 	_, _, err = pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "shell"})
@@ -162,8 +162,8 @@ func TestStreamsEnd(t *testing.T) {
 		}
 		err = nil
 	}
-	hosttest.Until(t, "what was typed has ended", func() bool { return len(s.pipe.Running("team")) == 0 })
-	if resp, _ := expires.get(""); resp.StatusCode != http.StatusSeeOther {
+	hosttest.Until(t, "what was typed has ended", func() bool { return len(s.pipe.ListRunning("team")) == 0 })
+	if resp, _ := expires.load(""); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("after the JWT: got %d", resp.StatusCode)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// typed is what came of a cell that was typed here. Most have ended before the browser has asked for what they say.
-type typed struct {
+// typedCell is what came of a cell that was typed here. Most have ended before the browser has asked for what they say.
+type typedCell struct {
 	by    *visitor // nobody else gets it
 	mu    sync.Mutex
 	parts []control.Part
@@ -22,7 +22,7 @@ type typed struct {
 // typedTime is how long that is remembered.
 const typedTime = time.Minute
 
-func (s *typed) add(p control.Part) {
+func (s *typedCell) add(p control.Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.size += len(p.Stdout) + len(p.StdoutRaw) + len(p.Stderr) + len(p.StderrRaw); s.size <= maxInline {
@@ -30,8 +30,8 @@ func (s *typed) add(p control.Part) {
 	}
 }
 
-// end adds how it ended.
-func (s *typed) end(res pipeline.Outcome, err error) {
+// finish adds how it ended.
+func (s *typedCell) finish(res pipeline.Outcome, err error) {
 	if res.Value != nil {
 		s.add(control.Part{Display: res.Value})
 	}
@@ -43,8 +43,8 @@ func (s *typed) end(res pipeline.Outcome, err error) {
 	}
 }
 
-// tell gives all of it to a browser that has seen nothing of it, unless ctx ends first.
-func (s *typed) tell(ctx context.Context, q *queue) {
+// sendParts gives all of it to a browser that has seen nothing of it, unless ctx ends first.
+func (s *typedCell) sendParts(ctx context.Context, q *queue) {
 	select {
 	case <-s.ended:
 	case <-ctx.Done():

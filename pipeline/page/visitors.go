@@ -96,8 +96,8 @@ func (s *visitors) invite(i identity.Identity) (string, error) {
 
 const inviteHint = "open one of them, or try again in two minutes"
 
-// take returns whom a code is for. It is good once.
-func (s *visitors) take(code string) (identity.Identity, bool) {
+// redeemCode returns whom a code is for. It is good once.
+func (s *visitors) redeemCode(code string) (identity.Identity, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy()
@@ -113,7 +113,7 @@ func (s *visitors) admit(i identity.Identity, room string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy()
-	if oldest, n := s.own(i); n >= maxOwn {
+	if oldest, n := s.countOf(i); n >= maxOwn {
 		s.remove(oldest)
 	}
 	if s.closed || len(s.inside) >= maxVisits {
@@ -131,8 +131,8 @@ func (s *visitors) admit(i identity.Identity, room string) string {
 	return cookie
 }
 
-// own returns the session of an identity that was unused for longest, and how many it has. The caller holds the lock.
-func (s *visitors) own(i identity.Identity) (oldest *visitor, n int) {
+// countOf returns the session of an identity that was unused for longest, and how many it has. The caller holds the lock.
+func (s *visitors) countOf(i identity.Identity) (oldest *visitor, n int) {
 	for _, v := range s.inside {
 		if v.identity.String() != i.String() {
 			continue
@@ -144,8 +144,8 @@ func (s *visitors) own(i identity.Identity) (oldest *visitor, n int) {
 	return oldest, n
 }
 
-// of returns the session of a request below a room, or nil.
-func (s *visitors) of(r *http.Request, room string) *visitor {
+// visitorOf returns the session of a request below a room, or nil.
+func (s *visitors) visitorOf(r *http.Request, room string) *visitor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy()

@@ -170,8 +170,8 @@ func TestQueue(t *testing.T) {
 	}
 	_ = q.add(control.Part{Stdout: "the end\n"})
 	size, told, last := 0, false, ""
-	for _, s := range q.take() {
-		told = told || s.Event == word("output_left_out")
+	for _, s := range q.popUpdates() {
+		told = told || s.Event == wordFor("output_left_out")
 		for _, one := range s.Spans {
 			size += len(one.Text)
 			last = one.Text

@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Writes is a writer that calls itself once.
-type Writes func([]byte)
+// WriterFunc is a writer that calls itself once.
+type WriterFunc func([]byte)
 
 // Serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
 func (w *Town) Serve(t testing.TB, name string, h http.Handler) int {
@@ -90,7 +90,7 @@ func WheelIndex(t *testing.T) func(*testing.T) {
 	}
 }
 
-func (w Writes) Write(b []byte) (int, error) {
+func (w WriterFunc) Write(b []byte) (int, error) {
 	w(b)
 	return len(b), errors.New("enough")
 }

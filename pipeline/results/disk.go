@@ -71,8 +71,8 @@ func (h metadata) record() Record {
 	return r
 }
 
-// find returns the file in the run's directory that has what a caller calls name, and its type.
-func (h metadata) find(name string) (file, mime string, err error) {
+// findFile returns the file in the run's directory that has what a caller calls name, and its type.
+func (h metadata) findFile(name string) (file, mime string, err error) {
 	switch name {
 	case stdoutName:
 		return name, h.StdoutMIME, nil
@@ -83,14 +83,14 @@ func (h metadata) find(name string) (file, mime string, err error) {
 	return name, a.MIME, err
 }
 
-// saved reports whether a run's artifacts, or an earlier record of it, are on the disk.
-func (s *Store) saved(id string) bool {
+// isStored reports whether a run's artifacts, or an earlier record of it, are on the disk.
+func (s *Store) isStored(id string) bool {
 	_, err := os.Lstat(filepath.Join(s.c.Dir, id))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// enter opens a run's directory.
-func (s *Store) enter(id string) (*os.Root, error) {
+// openRun opens a run's directory.
+func (s *Store) openRun(id string) (*os.Root, error) {
 	dir, err := os.OpenRoot(s.c.Dir)
 	if err != nil {
 		return nil, gone(err)
@@ -161,7 +161,7 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 // it is removed.
 func (s *Store) readMetadata(id string) (metadata, error) {
 	var h metadata
-	root, err := s.enter(id)
+	root, err := s.openRun(id)
 	if err != nil {
 		return h, err
 	}
@@ -174,10 +174,10 @@ func (s *Store) readMetadata(id string) (metadata, error) {
 		}
 		*t = info.ModTime()
 	}
-	if s.old(r) {
+	if s.isExpired(r) {
 		return h, ErrUnknown
 	}
-	data, err := slurp(root, metadataName)
+	data, err := readWhole(root, metadataName)
 	if err != nil {
 		return h, err
 	}
@@ -193,16 +193,16 @@ func (s *Store) load(id string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	root, err := s.enter(id)
+	root, err := s.openRun(id)
 	if err != nil {
 		return Record{}, err
 	}
 	defer root.Close()
-	s.mark(root)
+	s.markDirectory(root)
 	r := h.record()
 	var text [3][]byte
 	for i, name := range []string{stdoutName, stderrName, resultName} {
-		if text[i], err = slurp(root, name); err != nil {
+		if text[i], err = readWhole(root, name); err != nil {
 			return Record{}, err
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Store) load(id string) (Record, error) {
 	return r, nil
 }
 
-func slurp(root *os.Root, name string) ([]byte, error) {
+func readWhole(root *os.Root, name string) ([]byte, error) {
 	if info, err := root.Lstat(name); err != nil {
 		return nil, gone(err)
 	} else if !info.Mode().IsRegular() {
@@ -234,8 +234,8 @@ func (s *Store) onDisk() []string {
 	return ids
 }
 
-// mark notes that a run is being read.
-func (s *Store) mark(root *os.Root) {
+// markDirectory notes that a run is being read.
+func (s *Store) markDirectory(root *os.Root) {
 	now := s.now()
 	_ = root.Chtimes(resultName, now, now) // at worst it is removed sooner
 }

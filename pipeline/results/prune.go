@@ -52,9 +52,9 @@ func (s *Store) pruneLoop() {
 	}
 }
 
-// grew counts what was put on the disk, and has it looked at when there is too much. What other
+// addBytes counts what was put on the disk, and has it looked at when there is too much. What other
 // processes put there shows at the next tick.
-func (s *Store) grew(size int64) {
+func (s *Store) addBytes(size int64) {
 	s.mu.Lock()
 	s.used += size
 	full := s.used > s.c.MaxBytes
@@ -94,7 +94,7 @@ func (s *Store) prune() {
 			return
 		default:
 		}
-		if (s.old(r) || used > enough && !r.put.IsZero() && !s.beingRead(r)) && remove(dir, r.id) == nil {
+		if (s.isExpired(r) || used > enough && !r.put.IsZero() && !s.isBeingRead(r)) && remove(dir, r.id) == nil {
 			used -= r.size
 		}
 	}
@@ -103,20 +103,20 @@ func (s *Store) prune() {
 	s.used = used
 	s.mu.Unlock()
 	if meanwhile > 0 {
-		s.grew(meanwhile)
+		s.addBytes(meanwhile)
 	}
 }
 
-// old reports whether a run has to go because of its age.
-func (s *Store) old(r run) bool {
+// isExpired reports whether a run has to go because of its age.
+func (s *Store) isExpired(r run) bool {
 	if r.put.IsZero() {
 		return s.now().Sub(r.touched) > abandoned
 	}
 	age := s.now().Sub(r.put)
-	return age > s.c.MaxAge && (age > s.c.MaxAge+longest || !s.beingRead(r))
+	return age > s.c.MaxAge && (age > s.c.MaxAge+longest || !s.isBeingRead(r))
 }
 
-func (s *Store) beingRead(r run) bool {
+func (s *Store) isBeingRead(r run) bool {
 	return r.read.After(r.put) && s.now().Sub(r.read) < reading
 }
 

@@ -42,10 +42,10 @@ func TestPrune(t *testing.T) {
 	oldRead := aged(t, s, 10*time.Hour+time.Minute)
 	tooOldRead := aged(t, s, 12*time.Hour)
 	for _, id := range []string{oldRead, tooOldRead} {
-		if root, err := s.enter(id); err != nil {
+		if root, err := s.openRun(id); err != nil {
 			t.Error(err)
 		} else {
-			s.mark(root)
+			s.markDirectory(root)
 			root.Close()
 		}
 	}
@@ -117,7 +117,7 @@ func TestPutWhilePruned(t *testing.T) {
 	}
 	var once sync.Once
 	s.now = func() time.Time {
-		once.Do(func() { s.grew(large("").size()) })
+		once.Do(func() { s.addBytes(large("").size()) })
 		return time.Now()
 	}
 	s.prune()
@@ -130,7 +130,7 @@ func TestPutWhilePruned(t *testing.T) {
 func TestReadWhileRemoved(t *testing.T) {
 	s := openStore(t, Config{})
 	id := aged(t, s, 0)
-	root, err := s.enter(id)
+	root, err := s.openRun(id)
 	must(t, err)
 	defer root.Close()
 	f, err := open(root, "stdout")

@@ -51,16 +51,16 @@ func (s *Store) read(id, name string, offset, length int64) (Part, error) {
 	if err != nil {
 		return Part{}, err
 	}
-	file, mime, err := h.find(name)
+	file, mime, err := h.findFile(name)
 	if err != nil {
 		return Part{}, err
 	}
-	root, err := s.enter(id)
+	root, err := s.openRun(id)
 	if err != nil {
 		return Part{}, err
 	}
 	defer root.Close()
-	s.mark(root)
+	s.markDirectory(root)
 	f, err := open(root, file)
 	if err != nil {
 		return Part{}, err

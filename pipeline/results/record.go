@@ -43,10 +43,10 @@ func (s *Store) Put(ctx context.Context, r Record) error {
 	if r.ID, err = parse(r.ID); err != nil {
 		return err
 	}
-	if err = s.begin(); err != nil {
+	if err = s.startWork(); err != nil {
 		return fmt.Errorf("keep run %s: %w", r.ID, err)
 	}
-	if len(r.Stdout)+len(r.Stderr) < smallOutput && r.weight() < maxWeight && !s.saved(r.ID) {
+	if len(r.Stdout)+len(r.Stderr) < smallOutput && r.weight() < maxWeight && !s.isStored(r.ID) {
 		s.remember(r)
 		return nil
 	}
@@ -57,7 +57,7 @@ func (s *Store) Put(ctx context.Context, r Record) error {
 	if err != nil {
 		return fmt.Errorf("keep run %s: %w", r.ID, err)
 	}
-	s.grew(r.size())
+	s.addBytes(r.size())
 	return nil
 }
 
@@ -70,8 +70,8 @@ func (r Record) size() int64 {
 	return n
 }
 
-// begin starts pruning, if it does not run yet. Processes that only read need none.
-func (s *Store) begin() error {
+// startWork starts pruning, if it does not run yet. Processes that only read need none.
+func (s *Store) startWork() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -85,10 +85,10 @@ func (s *Store) begin() error {
 }
 
 // Get returns a run with its whole output, or ErrUnknown.
-func (s *Store) Get(id string) (Record, error) { return s.find(id, s.load) }
+func (s *Store) Get(id string) (Record, error) { return s.findRecord(id, s.load) }
 
-// find returns a run from memory, or else what load returns.
-func (s *Store) find(id string, load func(id string) (Record, error)) (Record, error) {
+// findRecord returns a run from memory, or else what load returns.
+func (s *Store) findRecord(id string, load func(id string) (Record, error)) (Record, error) {
 	id, err := parse(id)
 	if err != nil {
 		return Record{}, err
@@ -105,7 +105,7 @@ func (s *Store) find(id string, load func(id string) (Record, error)) (Record, e
 
 // Metadata returns a run without result and output, or ErrUnknown.
 func (s *Store) Metadata(id string) (Record, error) {
-	r, err := s.find(id, func(id string) (Record, error) {
+	r, err := s.findRecord(id, func(id string) (Record, error) {
 		h, err := s.readMetadata(id)
 		return h.record(), err
 	})

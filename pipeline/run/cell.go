@@ -20,7 +20,7 @@ import (
 // planCell decides what contains and limits code that a session is to run, and returns the session's language.
 func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 	q := c.request
-	s, err := session.Find(p, q.Namespace, q.Session)
+	s, err := session.FindSession(p, q.Namespace, q.Session)
 	if err != nil {
 		return "", err
 	}
@@ -29,7 +29,7 @@ func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 		return "", err
 	}
 	c.session = s
-	if c.Containment, err = containment.Of(p, info.Backend, info.Profile, q.Require); err != nil {
+	if c.Containment, err = containment.Choose(p, info.Backend, info.Profile, q.Require); err != nil {
 		return "", err
 	}
 	if language, err = s.ContextLanguage(q.Context); err != nil {
@@ -76,7 +76,7 @@ func limitCell(p *pipeline.Pipeline, q Request, info session.Info) (pipeline.Bou
 				"change the session's with ", remedy.SetLimits)
 		}
 	}
-	limits, err := p.Limit(q.Namespace, pipeline.Bounds{Limits: backends.Limits{Wall: q.Limits.Wall}, Output: q.Output})
+	limits, err := p.ResolveLimits(q.Namespace, pipeline.Bounds{Limits: backends.Limits{Wall: q.Limits.Wall}, Output: q.Output})
 	if q.Limits.Wall <= 0 {
 		limits.Wall = own.Wall
 	}
@@ -92,21 +92,21 @@ const MaxDisplays = 32 << 20
 
 // cell runs the code in its session.
 func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, stderr io.Writer) error {
-	e.guard.Note(e.request.Env)
+	e.guard.RecordEnv(e.request.Env)
 	env := slices.Concat(e.request.Env, e.Leases.Env(e.request.Secrets)) // these stay in its session
 	if len(env) > 0 {
-		env = append(env, e.outbound.Git(e.guard.Env())...)
+		env = append(env, e.outbound.GitEnv(e.guard.Env())...)
 	}
 	before := e.before()
 	came, err := e.guard.Run(ctx, kernel.Cell{
 		Code: string(e.program.Source), Env: env, Timeout: e.limits.Wall,
 		Stdout: stdout, Stderr: stderr, Charts: e.request.Charts,
-		Display: display(e.Run, out.Shows.Add),
+		Display: display(e.Run, out.Displays.Add),
 		Tools:   e.tools, Call: e.callTool,
 	})
-	over := e.guard.Over()
+	over := e.guard.EndedError()
 	if e.request.EnvOnce && err == nil && over == nil && !came.Lost {
-		e.takeBack()
+		e.resetCellEnv()
 	}
 	if err != nil && over != nil {
 		return session.ErrorOf(pipeline.StageBackend, over)
@@ -116,18 +116,18 @@ func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, 
 	}
 	e.Outcome.Value, e.Outcome.Error = came.Value, came.Error
 	if came.Value != nil {
-		e.Live.Display(e.Cleaner(came.Value))
+		e.Active.AddDisplay(e.CleanBundle(came.Value))
 	}
 	if failed := came.Error; failed != nil {
-		e.Live.Display(kernel.Bundle{"text/plain": e.CleanCut(failed.Traceback)})
+		e.Active.AddDisplay(kernel.Bundle{"text/plain": e.CleanCut(failed.Traceback)})
 	}
 	out.Result = cellResult(came, e.guard)
 	out.Contained, out.Wall = e.guard.Contained(), came.Wall
 	if came.Lost && over != nil {
 		e.Outcome.StateLost = over.Error() + "; its variables and files are gone"
 	} else if came.Lost {
-		e.Outcome.StateLost = "the session's interpreter is gone: " + e.guard.Lost() + "; its variables are lost, its files are there"
-	} else if why := e.guard.Lost(); why != "" {
+		e.Outcome.StateLost = "the session's interpreter is gone: " + e.guard.TakeLossReason() + "; its variables are lost, its files are there"
+	} else if why := e.guard.TakeLossReason(); why != "" {
 		e.Outcome.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
 	now := e.sandbox.Sample(true) // while its artifacts are collected, which takes about as long
@@ -139,8 +139,8 @@ func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, 
 	return nil
 }
 
-// takeBack gives the variables of a cell the values that the session has for them, or none.
-func (e *execution) takeBack() {
+// resetCellEnv gives the variables of a cell the values that the session has for them, or none.
+func (e *execution) resetCellEnv() {
 	language := e.program.Language
 	if containment.OtherLanguage(e.Pipeline, language, "") != "" {
 		e.Warn("variables of this code stay in the session's environment")
@@ -165,8 +165,8 @@ func display(r *pipeline.Run, show func(kernel.Bundle)) func(kernel.Bundle) {
 			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", MaxDisplays>>20)}
 		}
 		r.Outcome.Displays = append(r.Outcome.Displays, b)
-		clean := r.Cleaner(b)
-		r.Live.Display(clean)
+		clean := r.CleanBundle(b)
+		r.Active.AddDisplay(clean)
 		show(clean)
 	}
 }
@@ -178,7 +178,7 @@ func keepTexts(r *pipeline.Run) {
 	for i, b := range r.Outcome.Displays { // in place: the result that was returned has the same list
 		r.Outcome.Displays[i] = text(b)
 	}
-	r.Live.Shorten(text)
+	r.Active.ShortenDisplays(text)
 }
 
 // cellResult returns the outcome of a cell as that of a run.
@@ -205,12 +205,12 @@ func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 	return res
 }
 
-// fresh lists the files of a session's workspace that are new, or have changed since the last cell.
-func (e *execution) fresh() signer.Source {
+// changedFiles lists the files of a session's workspace that are new, or have changed since the last cell.
+func (e *execution) changedFiles() signer.Source {
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
-		before, now := e.guard.Files(), map[session.FileID]session.Seen{}
+		before, now := e.guard.Files(), map[session.FileID]session.SeenFile{}
 		skipped, err := e.sandbox.Files().Each(ctx, func(file backends.File) error {
-			id, is := session.IDOf(file.Name), session.Seen{Size: file.Size, Changed: file.Changed}
+			id, is := session.IDOf(file.Name), session.SeenFile{Size: file.Size, Changed: file.Changed}
 			now[id] = is
 			if before[id] == is || strings.HasPrefix(file.Name, ".bridge/") {
 				return nil
@@ -218,7 +218,7 @@ func (e *execution) fresh() signer.Source {
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
 		})
 		if err == nil {
-			e.guard.See(now)
+			e.guard.RecordFiles(now)
 		}
 		return skipped, err
 	}

@@ -36,7 +36,7 @@ type plan struct {
 
 // planProgram is the first stage: what was sent is sound, and within what the operator allows.
 func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err error) {
-	defer r.Time(&r.Outcome.Timings.Validate)()
+	defer r.TimeStage(&r.Outcome.Timings.Validate)()
 	if err := checkRequest(q); err != nil {
 		return c, err
 	}
@@ -60,8 +60,8 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 	language := ""
 	if q.Session != "" {
 		language, err = planCell(r.Pipeline, &c)
-	} else if c.Containment, err = containment.Of(r.Pipeline, q.Backend, q.Profile, q.Require); err == nil {
-		c.limits, err = r.Pipeline.Limit(q.Namespace, q.Bounds)
+	} else if c.Containment, err = containment.Choose(r.Pipeline, q.Backend, q.Profile, q.Require); err == nil {
+		c.limits, err = r.Pipeline.ResolveLimits(q.Namespace, q.Bounds)
 	}
 	if err != nil {
 		return c, err
@@ -91,7 +91,7 @@ func check(ctx context.Context, r *pipeline.Run, c *plan, language string) (err 
 		}
 		return nil
 	}
-	if is, err := other(r, c, language); is {
+	if is, err := checkOwnLanguage(r, c, language); is {
 		return err
 	}
 	code := q.source(language)
@@ -128,7 +128,7 @@ func (q Request) source(language string) validate.Code {
 
 // checkRequest refuses a request whose fields are unsound in themselves.
 func checkRequest(q Request) error {
-	if err := pipeline.CheckScope(q.ID, q.Namespace); err != nil {
+	if err := pipeline.CheckIDAndNamespace(q.ID, q.Namespace); err != nil {
 		return err
 	}
 	if q.Command != nil && (len(q.Command) == 0 || q.Command[0] == "" || q.Session != "") {
@@ -155,14 +155,14 @@ func checkRequest(q Request) error {
 func invalid(err error) error {
 	var bad *validate.Error
 	if !errors.As(err, &bad) {
-		return pipeline.Broke(pipeline.StageValidate, err)
+		return pipeline.WrapError(pipeline.StageValidate, err)
 	}
-	e := pipeline.RefuseFor(err, pipeline.StageValidate, "")
+	e := pipeline.RefuseBecause(err, pipeline.StageValidate, "")
 	for _, p := range bad.Problems {
 		if p.Line > 0 {
-			e.Publicly(fmt.Sprintf("the code has 1 problem, in line %d", p.Line))
+			e.WithLogReason(fmt.Sprintf("the code has 1 problem, in line %d", p.Line))
 			if n := len(bad.Problems); n > 1 {
-				e.Publicly(fmt.Sprintf("the code has %d problems, the first in line %d", n, p.Line))
+				e.WithLogReason(fmt.Sprintf("the code has %d problems, the first in line %d", n, p.Line))
 			}
 			break
 		}

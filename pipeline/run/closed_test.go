@@ -15,7 +15,7 @@ import (
 func TestClosedTakesNothing(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	r.Close()
-	id, done := run.Begin(t.Context(), r.Pipeline, run.Request{Language: "shell", Code: []byte("true")})
+	id, done := run.StartJob(t.Context(), r.Pipeline, run.Request{Language: "shell", Code: []byte("true")})
 	<-done
 	if j, ok := run.JobOf(r.Pipeline, "", id); !ok || j.Result.Refused == nil || !errors.Is(j.Result.Refused, run.ErrClosed) {
 		t.Errorf("a run in the background after Close: %+v", j.Result)

@@ -16,7 +16,7 @@ import (
 
 // egress decides what the run may reach. Most may reach nothing, and only learn so.
 func (e *execution) egress(context.Context) error {
-	defer e.Time(&e.Outcome.Timings.Egress)()
+	defer e.TimeStage(&e.Outcome.Timings.Egress)()
 	route, err := containment.FindRoute(e.Run, e.request.Allow, e.request.Typed)
 	if err != nil {
 		return err
@@ -26,9 +26,9 @@ func (e *execution) egress(context.Context) error {
 		e.outbound, err = containment.NewOutbound(e.Run, e.Base, e.request.Allow, route, func() vault.Leases { return leases }, "")
 	} else {
 		e.outbound, e.within = e.guard.Outbound(), route.Within
-		err = e.fits()
+		err = e.checkSessionReach()
 	}
-	e.unreachable(route)
+	e.warnUnreachableSecrets(route)
 	return err
 }
 
@@ -36,34 +36,34 @@ func (e *execution) egress(context.Context) error {
 func (e *execution) scope() outbound.Scope {
 	q := e.request
 	return outbound.Scope{Run: e.Outcome.ID, Client: q.Client, Code: e.Code, Head: func() string { return Head(e.Clean(string(q.Code))) },
-		Within: e.within, Ask: q.Ask, Record: containment.Recorder(e.Pipeline, e.Outcome.ID, e.Outcome.Namespace, e.Clean)}
+		Within: e.within, Ask: q.Ask, Record: containment.DecisionRecorder(e.Pipeline, e.Outcome.ID, e.Outcome.Namespace, e.Clean)}
 }
 
-// fits refuses what the egress session of an existing session does not have.
-func (e *execution) fits() error {
+// checkSessionReach refuses what the egress session of an existing session does not have.
+func (e *execution) checkSessionReach() error {
 	const another = "create another session"
 	named := e.within != nil && !e.within.Empty()
 	var lacks []int
-	if named && e.outbound.Leads() {
-		lacks = e.outbound.Lacks(*e.within)
+	if named && e.outbound.HasRoute() {
+		lacks = e.outbound.MissingPorts(*e.within)
 	}
 	binds := slices.ContainsFunc(e.Leases.Bound(), func(b vault.Bound) bool { return slices.Contains(e.request.Secrets, b.Name) })
 	switch {
-	case !e.outbound.Leads() && named:
+	case !e.outbound.HasRoute() && named:
 		return pipeline.Refuse(pipeline.StageEgress, "the session was created without a network", another+", with ", remedy.Allow)
-	case !e.outbound.Leads():
+	case !e.outbound.HasRoute():
 		return nil
 	case len(lacks) > 0:
 		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
 			another+", with ", remedy.Allow)
-	case binds && !e.outbound.Opens():
+	case binds && !e.outbound.InspectsTLS():
 		return pipeline.Refuse(pipeline.StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
 	}
 	return nil
 }
 
-// unreachable warns of bound secrets that can't get to where they are bound.
-func (e *execution) unreachable(w containment.Route) {
+// warnUnreachableSecrets warns of bound secrets that can't get to where they are bound.
+func (e *execution) warnUnreachableSecrets(w containment.Route) {
 	q, reach := e.request, w.Policy
 	if w.Within != nil {
 		reach = *w.Within

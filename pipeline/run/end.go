@@ -35,27 +35,27 @@ func (e *execution) Seal(ctx context.Context) error {
 		go func() { e.closed <- e.closeSandbox() }()
 	}
 	if e.Outcome.Limit+strings.Join(e.Outcome.Hit, "") != "" {
-		e.Note(event.ResourceExceeded, pipeline.Facts{"limit": e.Outcome.Limit, "hit": e.Outcome.Hit})
+		e.AddRow(event.ResourceExceeded, pipeline.Facts{"limit": e.Outcome.Limit, "hit": e.Outcome.Hit})
 	}
 	if n := len(e.Outcome.Artifacts); n > 0 {
-		e.Note(event.ArtifactSigned, pipeline.Facts{"artifacts": n, "artifacts_sha256": e.Outcome.SumsSHA256()})
+		e.AddRow(event.ArtifactSigned, pipeline.Facts{"artifacts": n, "artifacts_sha256": e.Outcome.SumsSHA256()})
 	}
 	e.CaptureOutput()
 	return e.SignOutcome(ctx, e.out, e.inputs)
 }
 
-// Settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be
+// Finish waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be
 // recorded.
-func (e *execution) Settle(ctx context.Context, unrecorded error) {
+func (e *execution) Finish(ctx context.Context, unrecorded error) {
 	if err := <-e.closed; err != nil {
 		e.Warn(e.Clean(pipeline.HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))
 	}
-	defer e.Pipeline.Journal.EndArtifacts(e.Outcome.ID)
+	defer e.Pipeline.Journal.RemoveArtifacts(e.Outcome.ID)
 	if unrecorded != nil {
 		e.staged.Discard()
 		return
 	}
-	if text := e.Unknown.Warning(); text != "" {
+	if text := e.Tokens.Warning(); text != "" {
 		e.Warn(text)
 	}
 	var receipt *signer.Envelope

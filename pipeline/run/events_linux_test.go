@@ -190,7 +190,7 @@ func (e *eventful) checkClean(what string, list []event.Event) {
 				e.t.Errorf("%s: %v, a secret is in %s", what, err, text)
 			}
 		}
-		if !event.Known(v.Name) {
+		if !event.IsEvent(v.Name) {
 			e.t.Errorf("%s: there is no event %s", what, v.Name)
 		}
 	}

@@ -106,7 +106,7 @@ func TestNetworkIsRefusedAndEachNameRecorded(t *testing.T) {
 func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Queue = pipeline.NewQueue(1, 5) })
-		leave, err := r.Config.Queue.Enter(t.Context(), "default", 1, nil)
+		leave, err := r.Config.Queue.Acquire(t.Context(), "default", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +284,7 @@ func TestCancelNamesItsStage(t *testing.T) {
 			}
 		}
 		do(pipeline.StageVault)
-		leave, err := r.Config.Queue.Enter(t.Context(), "default", 1, nil)
+		leave, err := r.Config.Queue.Acquire(t.Context(), "default", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

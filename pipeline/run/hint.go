@@ -54,10 +54,10 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 	}
 	output := complaints(*res)
 	if module, ok := validate.MissingModule(output); ok {
-		add(append(e.missing(module), remedy.InstallMissing)...)
+		add(append(e.missingModuleHint(module), remedy.InstallMissing)...)
 	} else if file := missingFile(output); file != "" && q.Beside != nil {
 		if path, ok := q.Beside(file); ok {
-			add(e.fromHost(path)...)
+			add(e.hostFileHint(path)...)
 		}
 	}
 	if q.Workspace.Host != "" && !q.Workspace.Write && !q.Workspace.Propose && strings.Contains(output, "Read-only file system") {
@@ -88,10 +88,10 @@ func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 	}
 	tried = tried || failed && noNetwork(output)
 	switch {
-	case refused && e.guard != nil && !e.outbound.Leads():
+	case refused && e.guard != nil && !e.outbound.HasRoute():
 		list = append(list, pipeline.Remedy{"the session was created without a network: create another session, with ", remedy.Allow.With(unknownName)})
 	case refused:
-	case tried && !e.outbound.Leads():
+	case tried && !e.outbound.HasRoute():
 		name := MissingHost(output)
 		let, allow := ": let it with ", remedy.Allow.With(name)
 		if e.guard != nil { // whose way out is made with it
@@ -103,15 +103,15 @@ func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 		list = append(list, pipeline.Remedy{"the sandbox has no network, and the program tried to reach ", name, let, allow, ", or bring in what it needs with ", remedy.Bring})
 	case tried:
 		list = append(list, pipeline.Remedy{"names that are allowed can be reached, but no addresses"})
-	case failed && e.outbound.Leads() && (strings.Contains(output, "Connection refused") || strings.Contains(output, "ECONNREFUSED")):
+	case failed && e.outbound.HasRoute() && (strings.Contains(output, "Connection refused") || strings.Contains(output, "ECONNREFUSED")):
 		list = append(list, pipeline.Remedy{"if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in ", remedy.Allow.With("example.com:5432")})
 	}
 	return list
 }
 
-// noProgram returns what to do about a program that the sandbox does not show or can't execute, if that is what is
+// addProgramHint returns what to do about a program that the sandbox does not show or can't execute, if that is what is
 // wrong.
-func (c plan) noProgram(e *pipeline.Error) *pipeline.Error {
+func (c plan) addProgramHint(e *pipeline.Error) *pipeline.Error {
 	var no *backends.NoProgram
 	if !errors.As(e, &no) {
 		return e
@@ -142,11 +142,11 @@ func (c plan) noProgram(e *pipeline.Error) *pipeline.Error {
 	return e
 }
 
-// missing returns what to do about a module that could not be imported.
-func (c plan) missing(module string) pipeline.Remedy {
+// missingModuleHint returns what to do about a module that could not be imported.
+func (c plan) missingModuleHint(module string) pipeline.Remedy {
 	if c.request.Beside != nil && c.request.Workspace.Host == "" {
 		if path, ok := c.request.Beside(module); ok {
-			return c.fromHost(path)
+			return c.hostFileHint(path)
 		}
 	}
 	language := c.shows
@@ -156,8 +156,8 @@ func (c plan) missing(module string) pipeline.Remedy {
 	return pipeline.Remedy{fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)}
 }
 
-// fromHost returns how something of the host gets into the sandbox.
-func (c plan) fromHost(path string) pipeline.Remedy {
+// hostFileHint returns how something of the host gets into the sandbox.
+func (c plan) hostFileHint(path string) pipeline.Remedy {
 	if c.request.Command != nil {
 		return pipeline.Remedy{path, " is on the host, and nothing of this directory is shown to the sandbox: add ", remedy.Workspace.With(".")}
 	}

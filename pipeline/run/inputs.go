@@ -32,7 +32,7 @@ const WithheldRemedy = "have the program write what is needed without the secret
 	"a person can have such files handed out with artifacts.withhold: false in the configuration"
 
 // A placer puts files into a workspace and remembers what it put there.
-type placer struct {
+type inputWriter struct {
 	files   backends.Files
 	sums    map[string]string      // SHA-256 by name
 	room    int64                  // bytes that may still come
@@ -41,13 +41,13 @@ type placer struct {
 	left    func(run, artifact string, limit int64) ([]byte, error)
 }
 
-// place puts the program, unless it is a cell, and its inputs into the workspace. A host workspace gets nothing: what
+// writeInputs puts the program, unless it is a cell, and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
-func (e *execution) place(ctx context.Context) (map[string]string, error) {
+func (e *execution) writeInputs(ctx context.Context) (map[string]string, error) {
 	// The paths of our own files are resolved at the first input of the host: a hundred calls of the kernel, and most runs
 	// have none.
 	ours := sync.OnceValue(func() backends.Hidden { return backends.LocateHidden(e.Pipeline.Config.Protected) })
-	p := &placer{files: e.sandbox.Files(), sums: map[string]string{}, room: e.limits.Disk, ours: ours, left: e.Artifact}
+	p := &inputWriter{files: e.sandbox.Files(), sums: map[string]string{}, room: e.limits.Disk, ours: ours, left: e.ReadArtifact}
 	if e.request.Workspace.Host != "" {
 		if len(e.request.Inputs) > 0 {
 			return nil, pipeline.Refuse(pipeline.StageValidate, "inputs would be copied into the host's workspace and stay there",
@@ -72,11 +72,11 @@ func (e *execution) place(ctx context.Context) (map[string]string, error) {
 }
 
 // program puts the program where it belongs, or its driver, which moves it there.
-func (p *placer) program(c validate.Checked, displayFile string) error {
+func (p *inputWriter) program(c validate.Checked, displayFile string) error {
 	if displayFile == "" {
-		return p.put(c.Name, 0o644, bytes.NewReader(c.Source))
+		return p.writeFile(c.Name, 0o644, bytes.NewReader(c.Source))
 	}
-	if err := p.put(displayFile, 0o644, bytes.NewReader(c.Source)); err != nil {
+	if err := p.writeFile(displayFile, 0o644, bytes.NewReader(c.Source)); err != nil {
 		return err
 	}
 	p.sums[c.Name] = p.sums[displayFile]
@@ -88,7 +88,7 @@ func (p *placer) program(c validate.Checked, displayFile string) error {
 }
 
 // input copies one input into the workspace.
-func (p *placer) input(ctx context.Context, in Input) error {
+func (p *inputWriter) input(ctx context.Context, in Input) error {
 	if in.Run != "" {
 		content, err := p.left(in.Run, in.Artifact, p.room)
 		if err != nil {
@@ -98,13 +98,13 @@ func (p *placer) input(ctx context.Context, in Input) error {
 			}
 			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), do...)
 		}
-		return p.put(in.Name, 0o644, bytes.NewReader(content))
+		return p.writeFile(in.Name, 0o644, bytes.NewReader(content))
 	}
 	if in.Host == "" {
-		return p.put(in.Name, 0o644, bytes.NewReader(in.Content))
+		return p.writeFile(in.Name, 0o644, bytes.NewReader(in.Content))
 	}
 	name := cmp.Or(in.Name, filepath.Base(in.Host))
-	if ours := p.ours().PlaceAround(containment.Real(in.Host)); ours != "" {
+	if ours := p.ours().PlaceAround(containment.ResolveLinks(in.Host)); ours != "" {
 		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
 	}
 	f, info, err := hostfs.Open(in.Host)
@@ -115,7 +115,7 @@ func (p *placer) input(ctx context.Context, in Input) error {
 }
 
 // directory copies what is below dir. Root keeps links from leading out of it.
-func (p *placer) directory(ctx context.Context, dir, to string) error {
+func (p *inputWriter) directory(ctx context.Context, dir, to string) error {
 	root, err := hostfs.OpenDir(dir)
 	if err != nil {
 		return badInput(err)
@@ -128,7 +128,7 @@ func (p *placer) directory(ctx context.Context, dir, to string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if ours := p.ours().PlaceAround(containment.Real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
+		if ours := p.ours().PlaceAround(containment.ResolveLinks(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
 			p.skipped++
 			if d.IsDir() {
 				return fs.SkipDir
@@ -149,12 +149,12 @@ func (p *placer) directory(ctx context.Context, dir, to string) error {
 }
 
 // file copies an open file, unless it could not be opened.
-func (p *placer) file(f *os.File, info fs.FileInfo, err error, to string) error {
+func (p *inputWriter) file(f *os.File, info fs.FileInfo, err error, to string) error {
 	if err != nil {
 		return badInput(err)
 	}
 	defer f.Close()
-	return p.put(to, uint32(info.Mode().Perm())|0o600, f)
+	return p.writeFile(to, uint32(info.Mode().Perm())|0o600, f)
 }
 
 // badInput refuses an input that can't be opened.
@@ -165,8 +165,8 @@ func badInput(err error) error {
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %v", err), "")
 }
 
-// put writes a file of the workspace, within the room that is left, and keeps its hash.
-func (p *placer) put(name string, mode uint32, r io.Reader) error {
+// writeFile writes a file of the workspace, within the room that is left, and keeps its hash.
+func (p *inputWriter) writeFile(name string, mode uint32, r io.Reader) error {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || clean == "." {
 		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), "give ", remedy.Input, inputName)
@@ -178,7 +178,7 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	}
 	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: limit}
 	if _, twice := p.sums[clean]; twice {
-		return p.same(clean, counted, h.Sum)
+		return p.addIfSame(clean, counted, h.Sum)
 	}
 	err := p.files.Put(clean, mode, counted)
 	if p.room -= limit - counted.N; p.room < 0 {
@@ -199,9 +199,9 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 // inputName is how an input is named.
 const inputName = ` another name in the workspace: a relative one, such as "data/a.csv", with at most 255 bytes between slashes`
 
-// same takes a second file of one name if it says the same, as when the program lies in a directory
+// addIfSame takes a second file of one name if it says the same, as when the program lies in a directory
 // that is an input.
-func (p *placer) same(name string, r io.Reader, sum func([]byte) []byte) error {
+func (p *inputWriter) addIfSame(name string, r io.Reader, sum func([]byte) []byte) error {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return fmt.Errorf("read input %q: %w", name, err)
 	}

@@ -52,31 +52,31 @@ const maxJobs = 256
 // ErrClosed is why a run in the background ends when the server does.
 var ErrClosed = errors.New("the server is shutting down")
 
-// Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have,
+// StartJob runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have,
 // but beyond the end of ctx. Job finds it under the id; done is closed when it is done.
-func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, done <-chan struct{}) {
+func StartJob(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, done <-chan struct{}) {
 	if q.ID == "" {
 		q.ID = pipeline.NewID()
 	}
-	var place *session.Place
+	var place *session.Ticket
 	if q.Context == "" { // an interpreter beside the first has no line
-		place = session.Stand(ctx, p, q.Namespace, q.Session)
+		place = session.Enqueue(ctx, p, q.Namespace, q.Session)
 	}
-	release := door.VisitOf(ctx).Keep() // its code and inputs are held until it is done
-	ctx, cancel := identity.Lasting(ctx)
+	release := door.VisitOf(ctx).RetainBody() // its code and inputs are held until it is done
+	ctx, cancel := identity.WithoutRequest(ctx)
 	j := &job{calls: &toolCalls{answer: map[string]chan ToolResult{}, fresh: make(chan struct{})}, cancel: cancel, done: make(chan struct{})}
-	j.Job = Job{ID: q.ID, Namespace: pipeline.OrDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
-	q.Stdout, q.Stderr, q.calls = also(&j.out, q.Stdout), also(&j.err, q.Stderr), j.calls
+	j.Job = Job{ID: q.ID, Namespace: pipeline.NamespaceOrDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
+	q.Stdout, q.Stderr, q.calls = teeWriter(&j.out, q.Stdout), teeWriter(&j.err, q.Stderr), j.calls
 	if !stateOf(p).jobs.add(j) {
 		cancel(ErrClosed) // and so the request is refused before it begins
 	}
-	p.Journal.Begin(pipeline.JournalJob, q.ID, j.Namespace)
+	p.Journal.Add(pipeline.JournalJob, q.ID, j.Namespace)
 	stateOf(p).jobs.going.Go(func() {
 		defer release()
 		defer cancel(nil)
 		defer place.Leave()
 		defer close(j.done)
-		_, res, _ := pipeline.Do(place.In(ctx), p, q) // what went wrong is in the result
+		_, res, _ := pipeline.Do(place.WithContext(ctx), p, q) // what went wrong is in the result
 		stateOf(p).jobs.mu.Lock()
 		j.State, j.Result = "done", &res
 		stateOf(p).jobs.mu.Unlock()
@@ -84,8 +84,8 @@ func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, don
 	return q.ID, j.done
 }
 
-// also returns a writer to w, and to another if there is one.
-func also(w, other io.Writer) io.Writer {
+// teeWriter returns a writer to w, and to another if there is one.
+func teeWriter(w, other io.Writer) io.Writer {
 	if other == nil {
 		return w
 	}
@@ -107,12 +107,12 @@ func (s *jobs) add(j *job) bool {
 	return !s.closed
 }
 
-// of returns a background run of a namespace, nil if there is none.
-func (s *jobs) of(namespace, id string) *job {
+// findJob returns a background run of a namespace, nil if there is none.
+func (s *jobs) findJob(namespace, id string) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.all {
-		if j.ID == id && j.Namespace == pipeline.OrDefault(namespace) {
+		if j.ID == id && j.Namespace == pipeline.NamespaceOrDefault(namespace) {
 			return j
 		}
 	}
@@ -121,7 +121,7 @@ func (s *jobs) of(namespace, id string) *job {
 
 // JobOf returns a background run of a namespace, also for a while after it is done.
 func JobOf(p *pipeline.Pipeline, namespace, id string) (Job, bool) {
-	j := stateOf(p).jobs.of(namespace, id)
+	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil {
 		return Job{}, false
 	}
@@ -144,7 +144,7 @@ func (j *job) snapshot() Job {
 
 // WaitJob waits until a background run of a namespace is done, or ctx ends.
 func WaitJob(ctx context.Context, p *pipeline.Pipeline, namespace, id string) {
-	j := stateOf(p).jobs.of(namespace, id)
+	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil {
 		return
 	}
@@ -169,7 +169,7 @@ func Jobs(p *pipeline.Pipeline, namespace string) []Job {
 
 // CancelJob kills a background run. It says whether there was one running.
 func CancelJob(p *pipeline.Pipeline, namespace, id string) bool {
-	j := stateOf(p).jobs.of(namespace, id)
+	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil || stateOf(p).jobs.current(j).State == "done" {
 		return false
 	}

@@ -17,7 +17,7 @@ func TestJobsHoldMemory(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	jobs := make(chan string, 3)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := door.Prove(r.Context(), "somebody")
+		err := door.Authenticate(r.Context(), "somebody")
 		if err == nil {
 			_, err = door.ReadBody(r, door.MaxBody)
 		}
@@ -25,7 +25,7 @@ func TestJobsHoldMemory(t *testing.T) {
 			http.Error(w, err.Error(), http.StatusTooManyRequests)
 			return
 		}
-		id, _ := run.Begin(r.Context(), p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
+		id, _ := run.StartJob(r.Context(), p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
 		jobs <- id
 		fmt.Fprintln(w, id)
 	})

@@ -24,7 +24,7 @@ func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	first, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })
 	info := pipelinetest.Open(t, first, session.New{Language: "shell"})
-	running, _ := run.Begin(t.Context(), first, run.Request{Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
+	running, _ := run.StartJob(t.Context(), first, run.Request{Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
 	foreground := pipeline.NewID()
 	waits, leave := context.WithCancel(t.Context())
 	left := make(chan struct{})
@@ -32,18 +32,18 @@ func TestCrash(t *testing.T) {
 		defer close(left)
 		pipeline.Do(waits, first, run.Request{ID: foreground, Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
 	}()
-	ended, done := run.Begin(t.Context(), first, run.Request{Language: "shell", Code: []byte("echo done")})
+	ended, done := run.StartJob(t.Context(), first, run.Request{Language: "shell", Code: []byte("echo done")})
 	<-done
 	for _, id := range []string{running, foreground} {
 		hosttest.Until(t, "the run has begun", func() bool {
-			past, known := first.Past(t.Context(), "", id)
+			past, known := first.FindPast(t.Context(), "", id)
 			return known && !past.Began.IsZero()
 		})
 	}
 	second := pipeline.New(pipeline.Config{Backends: first.Config.Backends, Audit: log, Journal: dir})
 	defer second.Close()
 	for _, id := range []string{running, foreground, info.ID} {
-		if past, known := second.Past(t.Context(), "", id); !known || past.Ended != "" {
+		if past, known := second.FindPast(t.Context(), "", id); !known || past.Ended != "" {
 			t.Errorf("while its server lives: %+v", past)
 		}
 	}
@@ -61,11 +61,11 @@ func TestCrash(t *testing.T) {
 	}
 	third := pipeline.New(pipeline.Config{Backends: first.Config.Backends, Audit: log, Journal: dir})
 	hosttest.Until(t, "the journal is read", func() bool { _, err := os.Stat(killed); return os.IsNotExist(err) })
-	for id, want := range map[string]string{running: "lost: " + pipeline.Crashed, foreground: "lost: " + pipeline.Crashed, info.ID: "crash", ended: "ok"} {
-		if past, known := third.Past(t.Context(), "", id); !known || past.String() != want || past.Session != (id == info.ID) {
+	for id, want := range map[string]string{running: "lost: " + pipeline.CrashReason, foreground: "lost: " + pipeline.CrashReason, info.ID: "crash", ended: "ok"} {
+		if past, known := third.FindPast(t.Context(), "", id); !known || past.String() != want || past.Session != (id == info.ID) {
 			t.Errorf("%s: got %q, want %q", id, past, want)
 		}
-		if _, known := third.Past(t.Context(), "other", id); known {
+		if _, known := third.FindPast(t.Context(), "other", id); known {
 			t.Errorf("%s is known in another namespace", id)
 		}
 	}
@@ -149,7 +149,7 @@ func TestArtifactsAfterTheirRow(t *testing.T) {
 	r, _ := signing(t, func(c *pipeline.Config) { c.Journal = dir })
 	out := project(t, map[string]string{"a": "earlier", "SHA256SUMS": "earlier", "receipt.intoto.json": "earlier"})
 	r.Log.Fail = func(entries []audit.Entry) error {
-		if !slices.ContainsFunc(entries, func(e audit.Entry) bool { return pipeline.IsEnd(e.Kind) }) {
+		if !slices.ContainsFunc(entries, func(e audit.Entry) bool { return pipeline.IsEndRow(e.Kind) }) {
 			return nil
 		}
 		entriesThere, _ := os.ReadDir(out)
@@ -197,9 +197,9 @@ func TestServerEnds(t *testing.T) {
 	dir := t.TempDir()
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })
 	info := pipelinetest.Open(t, p, session.New{Language: "shell"})
-	id, _ := run.Begin(t.Context(), p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
+	id, _ := run.StartJob(t.Context(), p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
 	hosttest.Until(t, "the run has begun", func() bool {
-		past, known := p.Past(t.Context(), "", id)
+		past, known := p.FindPast(t.Context(), "", id)
 		return known && !past.Began.IsZero()
 	})
 	other := pipelinetest.Open(t, p, session.New{Language: "shell"})
@@ -213,10 +213,10 @@ func TestServerEnds(t *testing.T) {
 	p.Close()
 	again := pipeline.New(pipeline.Config{Backends: p.Config.Backends, Audit: log})
 	defer again.Close()
-	if past, _ := again.Past(t.Context(), "", info.ID); past.String() != "server" {
+	if past, _ := again.FindPast(t.Context(), "", info.ID); past.String() != "server" {
 		t.Errorf("the session: %q", past)
 	}
-	if past, _ := again.Past(t.Context(), "", id); past.Ended == "" || past.Ended == "ok" {
+	if past, _ := again.FindPast(t.Context(), "", id); past.Ended == "" || past.Ended == "ok" {
 		t.Errorf("the run: %q", past)
 	}
 	for row, err := range log.Rows(t.Context(), audit.Filter{Run: id}) {

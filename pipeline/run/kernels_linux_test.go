@@ -20,7 +20,7 @@ import (
 // perlKernel is perl with the kernel of the examples, and sessions of what tests give it instead.
 func perlKernel(t testing.TB, driver string) pipeline.Runtime {
 	t.Helper()
-	if containment.Missing("process", []string{"perl"}) != "" || containment.Missing("process", []string{"sh"}) != "" {
+	if containment.MissingProgram("process", []string{"perl"}) != "" || containment.MissingProgram("process", []string{"sh"}) != "" {
 		hosttest.SkipMissing(t, "perl", "it is not installed")
 	}
 	if driver == "" {
@@ -73,7 +73,7 @@ func TestOwnKernel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
 	_, res, err := pipeline.Do(ctx, p, run.Request{
-		Where: run.Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: run.Streams{Stdout: pipelinetest.Writes(func([]byte) { close(came) })},
+		Where: run.Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { close(came) })},
 	})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
 		t.Errorf("interrupted: %v %s", err, textOf(res))

@@ -36,15 +36,15 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 		return full
 	}
 	_, res, err := pipeline.Do(t.Context(), p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: true})
-	if err != nil || res.LateRow() == "" {
-		t.Errorf("an interrupt: %v, %q", err, res.LateRow())
+	if err != nil || res.LateRowWarning() == "" {
+		t.Errorf("an interrupt: %v, %q", err, res.LateRowWarning())
 	}
 	wait()
-	if list := p.Running(""); len(list) != 0 {
+	if list := p.ListRunning(""); len(list) != 0 {
 		t.Errorf("%+v is under way", list)
 	}
-	if _, res, err = pipeline.Do(t.Context(), p, session.End{Session: info.ID}); err != nil || res.LateRow() == "" {
-		t.Errorf("the end of a session: %v, %q", err, res.LateRow())
+	if _, res, err = pipeline.Do(t.Context(), p, session.End{Session: info.ID}); err != nil || res.LateRowWarning() == "" {
+		t.Errorf("the end of a session: %v, %q", err, res.LateRowWarning())
 	}
 	if now, err := session.InfoOf(p, "", info.ID); err != nil || now.State != "dead" {
 		t.Errorf("the session is %s, %v", now.State, err)
@@ -54,11 +54,11 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	}
 	for name, e := range map[string]doing{"a run": doingOf(run.Request{Language: "shell", Code: []byte("echo x")}), "a session": doingOf(session.New{Language: "shell"})} {
 		_, err := e(t.Context(), p)
-		if !errors.As(err, new(*pipeline.Unrecorded)) || strings.Contains(err.Error()+pipeline.PublicText(err), "of-the-host") || pipeline.PublicText(err) == pipeline.Internal {
+		if !errors.As(err, new(*pipeline.UnrecordedError)) || strings.Contains(err.Error()+pipeline.PublicText(err), "of-the-host") || pipeline.PublicText(err) == pipeline.InternalErrorText {
 			t.Errorf("%s: %v, for clients %q", name, err, pipeline.PublicText(err))
 		}
 	}
-	id, done := run.Begin(t.Context(), p, run.Request{Language: "shell", Code: []byte("echo x")})
+	id, done := run.StartJob(t.Context(), p, run.Request{Language: "shell", Code: []byte("echo x")})
 	<-done
 	journal, err := readJournal(dir)
 	var open []string
@@ -83,7 +83,7 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 // TestHidePaths: of a file that an error names, clients learn no directory.
 func TestHidePaths(t *testing.T) {
 	in := &fs.PathError{Op: "open", Path: "/var/state/runs/x", Err: syscall.ENOSPC}
-	for _, err := range []error{in, errors.Join(errors.New("y"), in), (&pipeline.Error{Reason: in.Error()}).Because(in)} {
+	for _, err := range []error{in, errors.Join(errors.New("y"), in), (&pipeline.Error{Reason: in.Error()}).WithCause(in)} {
 		if got := pipeline.HidePaths(err.Error(), err); strings.Contains(got, "/var") || !strings.Contains(got, "…/x: no space left") {
 			t.Errorf("got %s", got)
 		}

@@ -82,9 +82,9 @@ func waysIn(t *testing.T) (all []string) {
 }
 
 // ofRooms are ways in that only effects and what keeps their state use: the second table of TestOneWayIn.
-var ofRooms = strings.Fields(`Begin Close Forget Go Limit NewRedactor OnClose OnLearn Publish Record
-	containment.DataMounts containment.Of containment.Overlap containment.PackagesOf containment.Recorder containment.RuntimeOf containment.SessionLanguage containment.Shows
-	session.AddProgram session.DropProgram session.Find session.Inside session.Nameless session.Prepare`)
+var ofRooms = strings.Fields(`NewRun Close ForgetApprovals Go ResolveLimits NewRedactor OnClose SetSessionLeases PublishEvent RecordRow
+	containment.DataMounts containment.Choose containment.Overlap containment.PackagesOf containment.DecisionRecorder containment.RuntimeOf containment.SessionLanguage containment.ExposesOwnFiles
+	session.AddProgram session.DropProgram session.FindSession session.WithAgent session.SpoolUnnamed session.Prepare`)
 
 // coreState matches the use of a pipeline's own state, by which rows, limits and effects under way can be changed.
 var coreState = regexp.MustCompile(`\b[pP]ipeline\.(Budget|Counters|Journal|NamespaceLimits|Under)\.|\bNamespaceLimits\.Set\(`)
@@ -110,7 +110,7 @@ func TestOneWayIn(t *testing.T) {
 				saw("a sandbox of " + spec.Language)
 			}
 		}}
-		pipeline.SettingsIn[host.Config](c).Enabled = true
+		pipeline.EnsureSettings[host.Config](c).Enabled = true
 	})
 	log.Fail = func(entries []audit.Entry) error {
 		for _, e := range entries {
@@ -122,16 +122,16 @@ func TestOneWayIn(t *testing.T) {
 	info := pipelinetest.Open(t, p, session.New{Guest: true})
 	ctx := t.Context()
 	calls := map[string]func(){
-		"Follow":                     func() { p.Follow(ctx, "default", "none", pipeline.Follower{}) },
-		"Free":                       func() { p.Free(backends.Limits{CPU: 1}) },
-		"InForce":                    func() { p.InForce("default") },
+		"FollowProgram":              func() { p.FollowProgram(ctx, "default", "none", pipeline.Follower{}) },
+		"HasFreeSlots":               func() { p.HasFreeSlots(backends.Limits{CPU: 1}) },
+		"LimitsInForce":              func() { p.LimitsInForce("default") },
 		"Load":                       func() { p.Load() },
-		"Past":                       func() { p.Past(ctx, "default", info.ID) },
-		"Recordable":                 func() { p.Recordable() },
-		"Running":                    func() { p.Running("") },
+		"FindPast":                   func() { p.FindPast(ctx, "default", info.ID) },
+		"CheckRecordable":            func() { p.CheckRecordable() },
+		"ListRunning":                func() { p.ListRunning("") },
 		"RunningCode":                func() { p.RunningCode("default", "none") },
 		"SecretNames":                func() { p.SecretNames(ctx, "default") },
-		"containment.AskFor":         func() { containment.AskFor(p, "example.com") },
+		"containment.CheckAskable":   func() { containment.CheckAskable(p, "example.com") },
 		"containment.DataNames":      func() { containment.DataNames(p) },
 		"containment.OtherLanguage":  func() { containment.OtherLanguage(p, "perl", "") },
 		"containment.OtherLanguages": func() { containment.OtherLanguages(p) },
@@ -158,8 +158,8 @@ func TestOneWayIn(t *testing.T) {
 		"run.Analyze": func() {
 			run.Analyze(ctx, p, validate.Code{Language: "python", Source: []byte("x = 1\n")}, validate.Options{})
 		},
-		"run.Begin": func() {
-			_, done := run.Begin(ctx, p, run.Request{Language: "shell", Code: []byte("true")})
+		"run.StartJob": func() {
+			_, done := run.StartJob(ctx, p, run.Request{Language: "shell", Code: []byte("true")})
 			<-done
 		},
 		"run.CancelJob":       func() { run.CancelJob(p, "default", "none") },
@@ -167,25 +167,25 @@ func TestOneWayIn(t *testing.T) {
 		"run.Jobs":            func() { run.Jobs(p, "") },
 		"run.Resume":          func() { run.Resume(ctx, p, "default", "none", nil, nil) },
 		"run.WaitJob":         func() { run.WaitJob(ctx, p, "default", "none") },
-		"session.Ended":       func() { session.Ended(p, "default", info.ID) },
+		"session.EndedChan":   func() { session.EndedChan(p, "default", info.ID) },
 		"session.HasSnapshot": func() { session.HasSnapshot(p, "default", info.ID) },
 		"session.InfoOf":      func() { session.InfoOf(p, "default", info.ID) },
 		"session.Inspect":     func() { session.Inspect(ctx, p, "default", info.ID) },
 		"session.List":        func() { session.List(p, "") },
 		"session.PausedInfo":  func() { session.PausedInfo(p, "default", info.ID) },
 		"session.Programs":    func() { session.Programs(p, "default", info.ID) },
-		"session.Stand":       func() { session.Stand(ctx, p, "default", "none") },
+		"session.Enqueue":     func() { session.Enqueue(ctx, p, "default", "none") },
 		"session.UsageOf":     func() { session.UsageOf(p, "default", info.ID) },
 		"status.Now":          func() { status.Now(p) },
 		"status.NowOf":        func() { status.NowOf(p, func(string) bool { return true }) },
-		"web.On":              func() { web.On(p) },
+		"web.IsEnabled":       func() { web.IsEnabled(p) },
 	}
 	state := func() (all []any) {
 		for _, i := range session.List(p, "") {
 			i.Used, i.State = session.Info{}.Used, "" // to look at a session is no use of it that anybody could tell; its end would show in Ended
 			all = append(all, i)
 		}
-		limits, caps := p.InForce("default")
+		limits, caps := p.LimitsInForce("default")
 		return append(all, limits, caps)
 	}
 	before := state()

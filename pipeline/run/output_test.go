@@ -218,7 +218,7 @@ func TestWholeOutput(t *testing.T) {
 		m, err := reader.Read(b)
 		got.Write(b[:m])
 		s.Mu.Lock()
-		held := cap(s.Whole.Text)
+		held := cap(s.Unread.Text)
 		s.Mu.Unlock()
 		if n += int64(m); held > 2*output.MaxWindow {
 			t.Fatalf("%d bytes are held after %d", held, n)
@@ -231,7 +231,7 @@ func TestWholeOutput(t *testing.T) {
 		}
 	}
 	<-s.Delivered
-	sum, n, ok := s.Handed()
+	sum, n, ok := s.DeliveredHash()
 	if retained, cut := s.Contents(); len(retained) != limit || cut != all-limit {
 		t.Errorf("kept %d bytes and cut %d", len(retained), cut)
 	}
@@ -245,7 +245,7 @@ func TestWholeOutputLetsGo(t *testing.T) {
 	big := make([]byte, 2*output.MaxWindow)
 	for name, let := range map[string]func(*output.Stream, *io.PipeReader){
 		"failed":   func(_ *output.Stream, r *io.PipeReader) { r.Close() },
-		"given up": func(s *output.Stream, _ *io.PipeReader) { s.Loosen() },
+		"given up": func(s *output.Stream, _ *io.PipeReader) { s.StopWaitingForReaders() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestWholeOutputEndsWithTime(t *testing.T) {
 	defer reader.Close()
 	done := make(chan pipeline.Outcome)
 	go func() {
-		_, res, _ := pipeline.Do(t.Context(), r.Pipeline, run.Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Streams: run.Streams{Stdout: writer, Whole: true, Stop: &pipeline.Stop{}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: time.Second}}})
+		_, res, _ := pipeline.Do(t.Context(), r.Pipeline, run.Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Streams: run.Streams{Stdout: writer, Whole: true, Stop: &pipeline.Stopper{}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: time.Second}}})
 		done <- res
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {

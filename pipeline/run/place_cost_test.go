@@ -36,7 +36,7 @@ func TestPlaceSearchesForNothing(t *testing.T) {
 	e := &execution{Run: r, sandbox: swallow{}, plan: plan{program: validate.Checked{Name: "script.sh", Source: []byte("true")}}}
 	e.limits.Disk = 1 << 20
 	few := testing.AllocsPerRun(10, func() {
-		if _, err := e.place(t.Context()); err != nil {
+		if _, err := e.writeInputs(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -26,7 +26,7 @@ func TestNoRowNoStart(t *testing.T) {
 	r.Log.FailAt(event.ExecutionStarted)
 	res, err := r.Shell("echo ran", nil)
 	e := pipelinetest.Stopped(t, err)
-	below, is := errors.AsType[*pipeline.Unrecorded](err)
+	below, is := errors.AsType[*pipeline.UnrecordedError](err)
 	if e.Stage != pipeline.StageAudit || strings.Contains(e.Error(), "no space left on device") || !is || below.Error() != "no space left on device" {
 		t.Errorf("error %+v, below %v: clients are told that, and not why", e, below)
 	}
@@ -237,7 +237,7 @@ func TestListenersHearOnlyWhatTheLogHolds(t *testing.T) {
 
 func TestBusyIsRecordedAndNamed(t *testing.T) {
 	r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Queue = pipeline.NewQueue(1, 0) })
-	leave, err := r.Config.Queue.Enter(t.Context(), "default", 1, nil)
+	leave, err := r.Config.Queue.Acquire(t.Context(), "default", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestRemedyOfALog(t *testing.T) {
 		if got := pipelinetest.Stopped(t, err).Remedy.String(); !strings.Contains(got, "sandboxmcp "+tt.want) || strings.Contains(got, "who runs") {
 			t.Errorf("%v: %q", tt.err, got)
 		}
-		if got := pipeline.PublicText(err); !strings.Contains(got, "("+pipeline.ServersLog+")") || strings.Contains(got, "sandboxmcp") || strings.Contains(got, "/var") {
+		if got := pipeline.PublicText(err); !strings.Contains(got, "("+pipeline.SeeServerLog+")") || strings.Contains(got, "sandboxmcp") || strings.Contains(got, "/var") {
 			t.Errorf("%v: clients read %q", tt.err, got)
 		}
 	}

@@ -37,7 +37,7 @@ func TestTypeIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Close()
-	r := &pipeline.Run{Redactor: pipeline.Redactor{Leases: vault.Leases{lease}, Unknown: &pipeline.Unknown{}}}
+	r := &pipeline.Run{Redactor: pipeline.Redactor{Leases: vault.Leases{lease}, Tokens: &pipeline.TokenFinder{}}}
 	r.Outcome.Error = &kernel.Error{Type: (strings.Repeat("e", 150) + secret)[:200]}
 	if r.Scrub(); strings.Contains(r.Outcome.Error.Type, "Zq7v") || !strings.HasPrefix(r.Outcome.Error.Type, "eee") {
 		t.Errorf("got %q", r.Outcome.Error.Type)

@@ -109,7 +109,7 @@ type Streams struct {
 	Charts bool
 	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run
 	// and keeps nothing that the program left. It has no effect in a session.
-	Stop *pipeline.Stop `json:"-"`
+	Stop *pipeline.Stopper `json:"-"`
 }
 
 // Input is a file or a directory that is copied into the workspace.
@@ -131,22 +131,22 @@ func (q *Request) HostDirs() []backends.Mount { return append(slices.Clone(q.Mou
 // facts returns what is known of a request before anybody has looked at it, beside what all subjects have.
 func (q *Request) facts() pipeline.Facts {
 	f := pipeline.EnvFacts(q.Env)
-	f.Add("context", q.Context, len(q.Context))
-	f.Add("command", q.Command, len(q.Command))
+	f.AddIf("context", q.Context, len(q.Context))
+	f.AddIf("command", q.Command, len(q.Command))
 	if q.Terminal != nil {
 		f["terminal"] = true
 	}
-	f.Add("args", len(q.Args), len(q.Args))
-	f.Add("args_sha256", pipeline.Hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
-	f.Add("secrets", q.Secrets, len(q.Secrets))
-	f.Add("allow", q.Allow, len(q.Allow))
-	f.Add("data", q.Data, len(q.Data))
+	f.AddIf("args", len(q.Args), len(q.Args))
+	f.AddIf("args_sha256", pipeline.Hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
+	f.AddIf("secrets", q.Secrets, len(q.Secrets))
+	f.AddIf("allow", q.Allow, len(q.Allow))
+	f.AddIf("data", q.Data, len(q.Data))
 	var mounts []string
 	for _, m := range q.Mounts {
 		mounts = append(mounts, mountName(m))
 	}
-	f.Add("mounts", mounts, len(mounts))
-	f.Add("workspace", mountName(q.Workspace), len(q.Workspace.Host))
+	f.AddIf("mounts", mounts, len(mounts))
+	f.AddIf("workspace", mountName(q.Workspace), len(q.Workspace.Host))
 	return f
 }
 

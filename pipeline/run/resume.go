@@ -114,7 +114,7 @@ const gather = 10 * time.Millisecond
 // it is done. It returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for
 // another.
 func Resume(ctx context.Context, p *pipeline.Pipeline, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
-	j := stateOf(p).jobs.of(namespace, id)
+	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil {
 		return Job{}, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no background run %.64q", id), "name one that waits for results")
 	}
@@ -124,7 +124,7 @@ func Resume(ctx context.Context, p *pipeline.Pipeline, namespace, id string, res
 		for _, c := range calls {
 			ids = append(ids, c.ID)
 		}
-		return Job{}, pipeline.RefuseFor(err, pipeline.StageValidate, "send one result for each call that waits: ", strings.Join(ids, ", "))
+		return Job{}, pipeline.RefuseBecause(err, pipeline.StageValidate, "send one result for each call that waits: ", strings.Join(ids, ", "))
 	}
 	for {
 		calls, more := j.calls.waiting()

@@ -25,7 +25,7 @@ type Review struct {
 
 // review refuses dangerous code where policy says so.
 func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
-	if pipeline.Settings[Review](p).Reject == "" {
+	if pipeline.PackageSettings[Review](p).Reject == "" {
 		return nil
 	}
 	code := validate.Code{Language: c.program.Language, Name: c.program.Name, Source: c.unfenced}
@@ -37,10 +37,10 @@ func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
 	}
 	report, err := analyze(ctx, p, code, validate.Options{Cell: c.session != nil, Notebook: c.request.Show || c.session != nil})
 	if err != nil {
-		return pipeline.Broke(pipeline.StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
+		return pipeline.WrapError(pipeline.StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
 	}
 	var found []string
-	for _, d := range report.AtLeast(pipeline.Settings[Review](p).Reject) {
+	for _, d := range report.AtLeast(pipeline.PackageSettings[Review](p).Reject) {
 		found = append(found, fmt.Sprintf("line %d: %s (%s, %s)", d.Line, d.Reason, d.Rule, d.Severity))
 	}
 	if found == nil {
@@ -48,7 +48,7 @@ func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
 	}
 	e := pipeline.Refuse(pipeline.StageValidate, "policy refuses code with such findings: "+strings.Join(found, "; "),
 		"change the code, or the operator's validate.reject_dangerous or validate.rules_off")
-	return e.Publicly(fmt.Sprintf("policy refuses code with findings of severity %s: %d", pipeline.Settings[Review](p).Reject, len(found)))
+	return e.WithLogReason(fmt.Sprintf("policy refuses code with findings of severity %s: %d", pipeline.PackageSettings[Review](p).Reject, len(found)))
 }
 
 // Analyze reports errors in code, modules that it lacks, and dangerous patterns, without running it. Python is parsed
@@ -56,13 +56,13 @@ func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
 func Analyze(ctx context.Context, p *pipeline.Pipeline, code validate.Code, o validate.Options) (validate.Report, error) {
 	report, err := analyze(ctx, p, code, o)
 	if err != nil && !errors.As(err, new(*pipeline.Error)) {
-		err = pipeline.Broke(pipeline.StageValidate, err)
+		err = pipeline.WrapError(pipeline.StageValidate, err)
 	}
 	return report, err
 }
 
 func analyze(ctx context.Context, p *pipeline.Pipeline, code validate.Code, o validate.Options) (validate.Report, error) {
-	o.RulesOff, o.Python = pipeline.Settings[Review](p).Off, asker{p}
+	o.RulesOff, o.Python = pipeline.PackageSettings[Review](p).Off, asker{p}
 	return validate.Analyze(ctx, code, o)
 }
 
@@ -71,7 +71,7 @@ type asker struct{ p *pipeline.Pipeline }
 
 // Analyse implements validate.Interpreter.
 func (a asker) Analyse(ctx context.Context, request []byte) ([]byte, error) {
-	return stateOf(a.p).analysers.ask(ctx, a.p, request)
+	return stateOf(a.p).analysers.analyse(ctx, a.p, request)
 }
 
 // analysers keeps one contained interpreter, which answers questions about code, for the next question.
@@ -91,7 +91,7 @@ const analyserWall = 20 * time.Second
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 64 << 20
 
-func (a *analysers) ask(ctx context.Context, p *pipeline.Pipeline, request []byte) (answer []byte, err error) {
+func (a *analysers) analyse(ctx context.Context, p *pipeline.Pipeline, request []byte) (answer []byte, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for range 2 { // one that has died while nobody asked is no reason to fail
@@ -104,7 +104,7 @@ func (a *analysers) ask(ctx context.Context, p *pipeline.Pipeline, request []byt
 				return nil, err
 			}
 		}
-		if answer, err = a.now.ask(ctx, request); err == nil {
+		if answer, err = a.now.analyse(ctx, request); err == nil {
 			if a.idle != nil {
 				a.idle.Stop()
 			}
@@ -145,7 +145,7 @@ type analyser struct {
 
 // startAnalyser starts an interpreter in a sandbox that parses code.
 func startAnalyser(ctx context.Context, p *pipeline.Pipeline) (*analyser, error) {
-	c, err := containment.Of(p, "", "", nil)
+	c, err := containment.Choose(p, "", "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func startAnalyser(ctx context.Context, p *pipeline.Pipeline) (*analyser, error)
 	}
 }
 
-// ask sends one question and reads the answer, each with its length before it, four bytes, big-endian.
-func (a *analyser) ask(ctx context.Context, request []byte) ([]byte, error) {
+// analyse sends one question and reads the answer, each with its length before it, four bytes, big-endian.
+func (a *analyser) analyse(ctx context.Context, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, analyserWall)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { a.channel.Close() })

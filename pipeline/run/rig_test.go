@@ -54,7 +54,7 @@ func textOf(res pipeline.Outcome) string {
 }
 
 // begun starts an effect, and returns its run once that is under way with a program. wait returns its result.
-func begun(t *testing.T, p *pipeline.Pipeline, q run.Request) (r pipeline.Running, wait func() pipeline.Outcome) {
+func begun(t *testing.T, p *pipeline.Pipeline, q run.Request) (r pipeline.RunningEffect, wait func() pipeline.Outcome) {
 	t.Helper()
 	results := make(chan pipeline.Outcome, 1)
 	go func() {
@@ -62,7 +62,7 @@ func begun(t *testing.T, p *pipeline.Pipeline, q run.Request) (r pipeline.Runnin
 		results <- res
 	}()
 	hosttest.Until(t, "it runs", func() bool {
-		list := p.Running("")
+		list := p.ListRunning("")
 		if len(list) == 1 && list[0].Usage != nil && list[0].Usage.Processes > 0 { // it may have begun a moment before it has processes
 			r = list[0]
 		}

@@ -42,7 +42,7 @@ func (q Request) complete() Request {
 		q.Code, q.Name = []byte(host.Words(q.Command).String()), path.Base(q.Command[0])
 	}
 	if q.Stop == nil && q.Session == "" {
-		q.Stop = &pipeline.Stop{Grace: pipeline.InterruptGrace}
+		q.Stop = &pipeline.Stopper{Grace: pipeline.InterruptGrace}
 	}
 	return q
 }
@@ -57,13 +57,13 @@ func (q Request) Subject() pipeline.Subject {
 }
 
 // Plan validates the request.
-func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	e := &execution{Run: r}
 	r.Releases = append(r.Releases, func() { // nearly the last
 		if q.Display != nil {
 			keepTexts(r)
 		}
-		e.out.Deliver(ctx)
+		e.out.WaitForReaders(ctx)
 	})
 	q = q.complete()
 	q.ID, q.Namespace = r.Outcome.ID, r.Outcome.Namespace
@@ -77,7 +77,7 @@ type execution struct {
 	*pipeline.Run
 	plan
 	guard       *session.Guard    // the exclusive use of its session, nil without one
-	seat        *seat             // of code that can call tools, else nil
+	seat        *slotLease        // of code that can call tools, else nil
 	outbound    *outbound.Session // nil has no network
 	within      *egress.Policy    // what a cell has named
 	view        packages.View     // the namespace's packages, as they are shown
@@ -105,19 +105,19 @@ func (e *execution) Acquire(ctx context.Context) error {
 
 // queue acquires the run's session, if it has one, and then slots of the queue.
 func (e *execution) queue(ctx context.Context) (err error) {
-	defer e.Time(&e.Outcome.Timings.Queue)()
+	defer e.TimeStage(&e.Outcome.Timings.Queue)()
 	if e.session != nil {
 		if e.guard, err = e.session.AcquireContext(ctx, e.request.Context); err != nil {
 			return session.ErrorOf(pipeline.StageQueue, err)
 		}
 		e.Releases = append(e.Releases, e.guard.Release)
 	}
-	leave, err := e.EnterQueue(ctx, e.limits.Limits)
+	leave, err := e.AcquireSlots(ctx, e.limits.Limits)
 	if err != nil {
 		return err
 	}
 	if e.request.calls != nil && len(e.tools) > 0 {
-		e.seat = &seat{run: e, lock: make(chan struct{}, 1), leave: leave}
+		e.seat = &slotLease{run: e, lock: make(chan struct{}, 1), leave: leave}
 		e.Releases = append(e.Releases, e.seat.close)
 	} else {
 		e.Releases = append(e.Releases, leave)
@@ -127,10 +127,10 @@ func (e *execution) queue(ctx context.Context) (err error) {
 
 // vault leases the secrets that were asked for. A session keeps its leases; those of any other run end with it.
 func (e *execution) vault(ctx context.Context) error {
-	defer e.Time(&e.Outcome.Timings.Vault)()
+	defer e.TimeStage(&e.Outcome.Timings.Vault)()
 	want := e.request.Secrets
 	if e.guard != nil {
-		e.Leases, e.Now = e.guard.Leases(), e.guard.Leases
+		e.Leases, e.CurrentLeases = e.guard.Leases(), e.guard.Leases
 		want = slices.DeleteFunc(slices.Clone(want), e.Leases.Has) // what a session has leased stays as it was
 	}
 	lease, err := e.Pipeline.Config.Vault.Lease(ctx, e.Outcome.Namespace, want)
@@ -140,11 +140,11 @@ func (e *execution) vault(ctx context.Context) error {
 			do = append(pipeline.Remedy{"name one that there is: ", strings.Join(names, ", "), "; or "}, do...)
 		}
 		no := pipeline.Refuse(pipeline.StageVault, reason, do...)
-		no.Because(err)
+		no.WithCause(err)
 		return no
 	}
 	if err != nil {
-		return pipeline.Broke(pipeline.StageVault, context.Cause(ctx))
+		return pipeline.WrapError(pipeline.StageVault, context.Cause(ctx))
 	}
 	for _, name := range lease.Unredacted() {
 		e.Warn("secret " + name + " is too short or too common to be taken out of the output")
@@ -153,7 +153,7 @@ func (e *execution) vault(ctx context.Context) error {
 		return nil
 	}
 	e.Leases = append(e.Leases, lease)
-	e.Note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
+	e.AddRow(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
 	if e.guard != nil {
 		e.guard.AddLease(lease)
 	} else {

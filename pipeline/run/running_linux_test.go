@@ -58,11 +58,11 @@ func TestFollow(t *testing.T) {
 	if r.Namespace != "team" || r.Client != "agent" || r.State != "running" || r.Limits.RAM == 0 || r.Usage == nil || r.Usage.Processes == 0 {
 		t.Errorf("got %+v", r)
 	}
-	if list := p.Running("other"); len(list) != 0 {
+	if list := p.ListRunning("other"); len(list) != 0 {
 		t.Errorf("another namespace sees %+v", list)
 	}
 	var f follower
-	if err := p.Follow(t.Context(), "other", r.Run, f.all()); !errors.Is(err, pipeline.ErrNotRunning) {
+	if err := p.FollowProgram(t.Context(), "other", r.Run, f.all()); !errors.Is(err, pipeline.ErrNotRunning) {
 		t.Errorf("of another namespace: %v", err)
 	}
 	if _, _, err := p.RunningCode("other", r.Run); !errors.Is(err, pipeline.ErrNotRunning) {
@@ -72,17 +72,17 @@ func TestFollow(t *testing.T) {
 		t.Errorf("got %q, %s, %v", code, language, err)
 	}
 	followed := make(chan error, 1)
-	go func() { followed <- p.Follow(context.Background(), "team", r.Run, f.all()) }()
+	go func() { followed <- p.FollowProgram(context.Background(), "team", r.Run, f.all()) }()
 	hosttest.Until(t, "the output is there", func() bool { return strings.Contains(f.text(0), "REDACTED") && f.text(1) == "two\n" })
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Follow(left, "team", r.Run, f.all()); !errors.Is(err, context.Canceled) {
+	if err := p.FollowProgram(left, "team", r.Run, f.all()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a follower that leaves: %v", err)
 	}
 	if _, _, err := pipeline.Do(t.Context(), p, pipeline.Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err, pipeline.ErrNotRunning) {
 		t.Errorf("another namespace kills it: %v", err)
 	}
-	if _, _, err := pipeline.Do(pipeline.ByCaller(t.Context(), pipeline.Caller{By: "page", User: "ada"}), p, pipeline.Interrupt{
+	if _, _, err := pipeline.Do(pipeline.WithCaller(t.Context(), pipeline.Caller{By: "page", User: "ada"}), p, pipeline.Interrupt{
 		Namespace: "team", Run: r.Run, Kill: true,
 	}); err != nil {
 		t.Error(err)
@@ -96,10 +96,10 @@ func TestFollow(t *testing.T) {
 	if text := f.text(0); !strings.HasPrefix(text, "begins\n") || strings.Contains(text, "abc123") || strings.Contains(text, "ends") {
 		t.Errorf("got %q", text)
 	}
-	if list := p.Running(""); len(list) != 0 {
+	if list := p.ListRunning(""); len(list) != 0 {
 		t.Errorf("it is over, and %+v", list)
 	}
-	if err := p.Follow(t.Context(), "team", r.Run, f.all()); !errors.Is(err, pipeline.ErrNotRunning) {
+	if err := p.FollowProgram(t.Context(), "team", r.Run, f.all()); !errors.Is(err, pipeline.ErrNotRunning) {
 		t.Errorf("it is over: %v", err)
 	}
 }
@@ -110,9 +110,9 @@ func TestInterrupt(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	r, wait := begun(t, p, run.Request{Language: "shell", Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})
 	var f follower
-	go func() { _ = p.Follow(context.Background(), r.Namespace, r.Run, f.all()) }()
+	go func() { _ = p.FollowProgram(context.Background(), r.Namespace, r.Run, f.all()) }()
 	hosttest.Until(t, "it has set its trap", func() bool { return f.text(0) == "ready\n" })
-	if _, _, err := pipeline.Do(pipeline.ByCaller(t.Context(), pipeline.Caller{By: "page", User: "ada"}), p, pipeline.Interrupt{
+	if _, _, err := pipeline.Do(pipeline.WithCaller(t.Context(), pipeline.Caller{By: "page", User: "ada"}), p, pipeline.Interrupt{
 		Namespace: r.Namespace, Run: r.Run,
 	}); err != nil {
 		t.Fatal(err)

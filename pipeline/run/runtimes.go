@@ -11,10 +11,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// other is check for code in a language of the operator's, which is that of its session if nothing else says so. It
+// checkOwnLanguage is check for code in a language of the operator's, which is that of its session if nothing else says so. It
 // returns false for any other. A cell's syntax is its kernel's to judge: it may use what earlier cells have defined,
 // which Check knows nothing of.
-func other(r *pipeline.Run, c *plan, session string) (is bool, err error) {
+func checkOwnLanguage(r *pipeline.Run, c *plan, session string) (is bool, err error) {
 	q := c.request
 	code, language := q.Code, cmp.Or(q.Language, session)
 	if q.Show {
@@ -42,11 +42,11 @@ func other(r *pipeline.Run, c *plan, session string) (is bool, err error) {
 	case q.Session != "":
 		commands = nil
 	}
-	if err := containment.Here(t, c.Backend.Name(), commands...); err != nil {
+	if err := containment.CheckPrograms(t, c.Backend.Name(), commands...); err != nil {
 		return true, err
 	}
 	c.unfenced, c.shows = code, backends.AnyProgram
-	c.program, err = validate.CheckCustom(t.Name, t.Extensions, containment.Line(t, q.CheckOnly), validate.Code{Name: q.Name, Source: code})
+	c.program, err = validate.CheckCustom(t.Name, t.Extensions, containment.CommandLine(t, q.CheckOnly), validate.Code{Name: q.Name, Source: code})
 	if err != nil {
 		return true, invalid(err)
 	}

@@ -21,7 +21,7 @@ var (
 
 func TestRuntimes(t *testing.T) {
 	for _, needed := range []pipeline.Runtime{perl, cee} {
-		if program := containment.Missing("process", needed.Command, needed.Compile); program != "" {
+		if program := containment.MissingProgram("process", needed.Command, needed.Compile); program != "" {
 			hosttest.SkipMissing(t, program, "it is not installed")
 		}
 	}
@@ -50,7 +50,7 @@ func TestRuntimes(t *testing.T) {
 			if err != nil || res.ExitCode != c.exit || res.Stdout != c.stdout || !strings.Contains(res.Stderr, c.stderr) || len(res.Artifacts) != 0 {
 				t.Errorf("got %v %d %q %q %v, want %d %q", err, res.ExitCode, res.Stdout, res.Stderr, res.Artifacts, c.exit, c.stdout)
 			}
-			for _, layer := range res.Missing() {
+			for _, layer := range res.MissingLayers() {
 				if layer != backends.LayerCgroup { // which ordinary users have nowhere
 					t.Errorf("without %s", layer)
 				}

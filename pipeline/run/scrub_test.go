@@ -105,7 +105,7 @@ func TestScrubEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Close()
-	pipeline.Redactor{Leases: vault.Leases{lease}, Unknown: &pipeline.Unknown{}}.Scrub(&x)
+	pipeline.Redactor{Leases: vault.Leases{lease}, Tokens: &pipeline.TokenFinder{}}.Scrub(&x)
 	if x.Text != vault.Mark || !x.At.Equal(time.Unix(1, 0)) || string(x.Raw) != `{"a":"token"}` {
 		t.Errorf("got %+v", x)
 	}
@@ -125,7 +125,7 @@ func TestScrubForgetsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Close()
-	r := &pipeline.Run{Redactor: pipeline.Redactor{Leases: vault.Leases{lease}, Unknown: &pipeline.Unknown{}}}
+	r := &pipeline.Run{Redactor: pipeline.Redactor{Leases: vault.Leases{lease}, Tokens: &pipeline.TokenFinder{}}}
 	fill(reflect.ValueOf(&r.Outcome).Elem(), secret)
 	before := holders(reflect.ValueOf(r.Outcome), "", secret)
 	shared := r.Outcome

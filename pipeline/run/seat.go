@@ -10,7 +10,7 @@ import (
 
 // A seat holds the slots of a run whose code can call tools. While calls wait for their client it holds none, so that
 // others run meanwhile, and it takes some again before the code goes on.
-type seat struct {
+type slotLease struct {
 	run    *execution
 	lock   chan struct{} // has room for who takes slots again
 	mu     sync.Mutex
@@ -24,37 +24,37 @@ type seat struct {
 // those, nobody can tell.
 const restAgain = time.Second
 
-// WaitingOf returns how many executions of one caller may wait for their client at the same time: each keeps its output
+// MaxWaiting returns how many executions of one caller may wait for their client at the same time: each keeps its output
 // and its interpreter, and no slot bounds them.
-func WaitingOf(slots int) int { return max(16, 8*slots) }
+func MaxWaiting(slots int) int { return max(16, 8*slots) }
 
-// rest counts a call that waits for its client, and gives the slots back.
-func (s *seat) rest(ctx context.Context) error {
+// waitForClient counts a call that waits for its client, and gives the slots back.
+func (s *slotLease) waitForClient(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits == 0 {
-		owner := pipeline.OwnerOf(ctx, s.run.Outcome.Namespace)
-		if err := s.run.Pipeline.Under.Wait(s.run.Live, owner, WaitingOf(s.run.Pipeline.Config.Queue.Slots)); err != nil {
+		owner := pipeline.QueueOwner(ctx, s.run.Outcome.Namespace)
+		if err := s.run.Pipeline.Active.WaitForClient(s.run.Active, owner, MaxWaiting(s.run.Pipeline.Config.Queue.Slots)); err != nil {
 			return err
 		}
 	}
 	s.waits++
-	s.give("waiting")
+	s.releaseSlots("waiting")
 	return nil
 }
 
-// give gives the slots back. The caller holds the mutex.
-func (s *seat) give(state string) {
+// releaseSlots gives the slots back. The caller holds the mutex.
+func (s *slotLease) releaseSlots(state string) {
 	if s.leave != nil {
 		s.leave()
 		s.leave = nil
-		s.run.Live.State(state)
+		s.run.Active.SetState(state)
 	}
 }
 
-// goOn takes slots before code goes on with what came of a call. The error is the cause of ctx.
-func (s *seat) goOn(ctx context.Context) error {
-	defer s.answered()
+// resume takes slots before code goes on with what came of a call. The error is the cause of ctx.
+func (s *slotLease) resume(ctx context.Context) error {
+	defer s.endWait()
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
@@ -68,7 +68,7 @@ func (s *seat) goOn(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	began := time.Now()
-	leave, err := s.run.Pipeline.Config.Queue.Return(ctx, s.run.Outcome.Namespace, pipeline.Weight(s.run.limits.Limits), s.run.Waits)
+	leave, err := s.run.Pipeline.Config.Queue.Reacquire(ctx, s.run.Outcome.Namespace, pipeline.SlotWeight(s.run.limits.Limits), s.run.PublishWaiting)
 	if err != nil {
 		return err
 	}
@@ -76,19 +76,19 @@ func (s *seat) goOn(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.leave = leave
 	s.run.Outcome.Timings.Queue += time.Since(began).Microseconds()
-	s.run.Live.State("running")
+	s.run.Active.SetState("running")
 	if s.closed {
-		s.give("ending")
+		s.releaseSlots("ending")
 	}
 	return nil
 }
 
-// answered counts a call that waits no more.
-func (s *seat) answered() {
+// endWait counts a call that waits no more.
+func (s *slotLease) endWait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits--; s.waits == 0 {
-		s.run.Pipeline.Under.GoOn(s.run.Live)
+		s.run.Pipeline.Active.StopWaiting(s.run.Active)
 		return
 	}
 	goes := s.goes
@@ -96,15 +96,15 @@ func (s *seat) answered() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.waits > 0 && s.goes == goes {
-			s.give("waiting")
+			s.releaseSlots("waiting")
 		}
 	})
 }
 
 // close gives back what the seat has.
-func (s *seat) close() {
+func (s *slotLease) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.give("ending")
+	s.releaseSlots("ending")
 }

@@ -31,10 +31,10 @@ func deliver(t *testing.T, p *pipeline.Pipeline, id, call string) {
 	}
 }
 
-// take takes the only slot for another run of the same namespace, and returns what gives it back.
-func take(t *testing.T, p *pipeline.Pipeline) (leave func()) {
+// takeSlots takes the only slot for another run of the same namespace, and returns what gives it back.
+func takeSlots(t *testing.T, p *pipeline.Pipeline) (leave func()) {
 	t.Helper()
-	leave, err := p.Config.Queue.Enter(t.Context(), "default", 1, nil)
+	leave, err := p.Config.Queue.Acquire(t.Context(), "default", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,8 @@ func take(t *testing.T, p *pipeline.Pipeline) (leave func()) {
 }
 
 func stateOf(p *pipeline.Pipeline, id string) string {
-	list := p.Running("")
-	if i := slices.IndexFunc(list, func(r pipeline.Running) bool { return r.Run == id }); i >= 0 {
+	list := p.ListRunning("")
+	if i := slices.IndexFunc(list, func(r pipeline.RunningEffect) bool { return r.Run == id }); i >= 0 {
 		return list[i].State
 	}
 	return "gone"
@@ -53,7 +53,7 @@ func stateOf(p *pipeline.Pipeline, id string) string {
 func TestWaitingGivesSlotsBack(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, single)
 	s, other := pipelinetest.Open(t, p, session.New{Tools: []session.Tool{searchTool}}), pipelinetest.Open(t, p, session.New{})
-	id := begin(t, p, s, "from tools import search\nsearch() + search()")
+	id := startJob(t, p, s, "from tools import search\nsearch() + search()")
 	j := resume(t, p, id)
 	if l := p.Load(); l.Running != 0 || l.Waiting != 0 || stateOf(p, id) != "waiting" {
 		t.Errorf("while it waits for its client: %+v, %s", l, stateOf(p, id))
@@ -61,7 +61,7 @@ func TestWaitingGivesSlotsBack(t *testing.T) {
 	if res := pipelinetest.Cell(t, p, other.ID, "6 * 7", nil); res.Value["text/plain"] != "42" {
 		t.Errorf("another session meanwhile: %+v", res)
 	}
-	leave := take(t, p)
+	leave := takeSlots(t, p)
 	deliver(t, p, id, j.Calls[0].ID)
 	hosttest.Until(t, "it queues again", func() bool { return p.Load().Waiting == 1 })
 	if n := len(pipelinetest.Rows(t, log, "session.tool_answered")); n != 0 || stateOf(p, id) != "waiting" {
@@ -97,12 +97,12 @@ func TestQueueingAgainEnds(t *testing.T) {
 	} {
 		q := run.Request{Where: run.Where{Session: s.ID}, Code: []byte("from tools import search\nsearch()")}
 		q.Limits.Wall = c.wall
-		id, done := run.Begin(t.Context(), p, q)
+		id, done := run.StartJob(t.Context(), p, q)
 		j := resume(t, p, id)
 		if len(j.Calls) == 0 {
 			t.Fatalf("%s: %+v", name, j.Result)
 		}
-		leave := take(t, p)
+		leave := takeSlots(t, p)
 		if c.queues {
 			deliver(t, p, id, j.Calls[0].ID)
 			hosttest.Until(t, "it queues again", func() bool { j, _ := run.JobOf(p, "", id); return p.Load().Waiting == 1 || j.Result != nil })
@@ -127,7 +127,7 @@ func TestQueueingAgainEnds(t *testing.T) {
 func TestOthersStillWait(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, single)
 	s := pipelinetest.Open(t, p, session.New{Language: "node", Tools: []session.Tool{searchTool}})
-	id := begin(t, p, s, "const { search } = require('tools'); const all = [search({ n: 0 }), search({ n: 1 })]; console.log(await all[0]); await all[1]")
+	id := startJob(t, p, s, "const { search } = require('tools'); const all = [search({ n: 0 }), search({ n: 1 })]; console.log(await all[0]); await all[1]")
 	j := resume(t, p, id)
 	for len(j.Calls) < 2 {
 		j = resume(t, p, id)
@@ -136,7 +136,7 @@ func TestOthersStillWait(t *testing.T) {
 	deliver(t, p, id, j.Calls[0].ID)
 	hosttest.Until(t, "the code has gone on", func() bool { j, _ := run.JobOf(p, "", id); return j.Stdout == "1\n" })
 	hosttest.Until(t, "its slot is free", func() bool { return p.Load().Running == 0 })
-	take(t, p)()
+	takeSlots(t, p)()
 	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[1].ID, Value: json.RawMessage(`2`)}); j.Result == nil || j.Result.Value["text/plain"] != "2" {
 		t.Errorf("got %+v", j.Result)
 	}
@@ -144,10 +144,10 @@ func TestOthersStillWait(t *testing.T) {
 
 // waiting counts the effects that wait for their clients.
 func waiting(p *pipeline.Pipeline) (n int) {
-	p.Under.Mu.Lock()
-	defer p.Under.Mu.Unlock()
-	for _, l := range p.Under.All {
-		if l.WaitsFor != "" {
+	p.Active.Mu.Lock()
+	defer p.Active.Mu.Unlock()
+	for _, l := range p.Active.Effects {
+		if l.WaitOwner != "" {
 			n++
 		}
 	}
@@ -158,25 +158,25 @@ func waiting(p *pipeline.Pipeline) (n int) {
 func TestTooManyWait(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, single)
 	s := pipelinetest.Open(t, p, session.New{Tools: []session.Tool{searchTool}})
-	other := &pipeline.Live{}
-	for n := range run.WaitingOf(1) {
-		other = &pipeline.Live{}
-		p.Under.Mu.Lock()
-		p.Under.All[fmt.Sprint(n)] = other
-		p.Under.Mu.Unlock()
-		if err := p.Under.Wait(other, "namespace default", run.WaitingOf(1)); err != nil {
+	other := &pipeline.ActiveEffect{}
+	for n := range run.MaxWaiting(1) {
+		other = &pipeline.ActiveEffect{}
+		p.Active.Mu.Lock()
+		p.Active.Effects[fmt.Sprint(n)] = other
+		p.Active.Mu.Unlock()
+		if err := p.Active.WaitForClient(other, "namespace default", run.MaxWaiting(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	j := resume(t, p, begin(t, p, s, "from tools import search, ToolError\ntry: search()\nexcept ToolError as e: text = str(e)\ntext"))
+	j := resume(t, p, startJob(t, p, s, "from tools import search, ToolError\ntry: search()\nexcept ToolError as e: text = str(e)\ntext"))
 	if j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "16 executions wait for results of tools already") {
 		t.Errorf("one too many: %+v %+v", j.Calls, j.Result)
 	}
 	if r := pipelinetest.Rows(t, log, "session.tool_answered"); len(r) != 1 || !strings.Contains(r[0], `"ended":"refused"`) {
 		t.Errorf("the log has %q", r)
 	}
-	p.Under.GoOn(other)
-	if j = resume(t, p, begin(t, p, s, "search()")); len(j.Calls) != 1 {
+	p.Active.StopWaiting(other)
+	if j = resume(t, p, startJob(t, p, s, "search()")); len(j.Calls) != 1 {
 		t.Errorf("when another has ended: %+v", j.Result)
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestEndlessProgramsKeepNobodyOut(t *testing.T) {
 	const forever = "while :; do sleep 1000; done"
 	for name, hold := range map[string]func(context.Context, *pipeline.Pipeline, run.Request){
-		"jobs":  func(ctx context.Context, p *pipeline.Pipeline, q run.Request) { run.Begin(ctx, p, q) },
+		"jobs":  func(ctx context.Context, p *pipeline.Pipeline, q run.Request) { run.StartJob(ctx, p, q) },
 		"calls": func(ctx context.Context, p *pipeline.Pipeline, q run.Request) { go pipeline.Do(ctx, p, q) },
 		"cells": func(ctx context.Context, p *pipeline.Pipeline, q run.Request) { go pipeline.Do(ctx, p, q) },
 	} {

@@ -15,15 +15,15 @@ import (
 // Artifacts that can't be read or saved do not undo the run: the result says so. The receipt, which has the hashes, is
 // signed with the row of the run's end, see signOutcome; the files get their names when that is in the log.
 func (e *execution) sign(ctx context.Context) {
-	defer e.Time(&e.Outcome.Timings.Sign)()
-	ctx, cancel := pipeline.Outlast(ctx)
+	defer e.TimeStage(&e.Outcome.Timings.Sign)()
+	ctx, cancel := pipeline.WithFinishTimeout(ctx)
 	defer cancel()
-	src := e.left()
+	src := e.artifactSource()
 	if e.guard != nil {
-		src = e.fresh()
+		src = e.changedFiles()
 	}
 	if e.saves != nil {
-		e.Pipeline.Journal.BeginArtifacts(e.Outcome.ID, e.Outcome.Namespace, e.saves.Path)
+		e.Pipeline.Journal.AddArtifacts(e.Outcome.ID, e.Outcome.Namespace, e.saves.Path)
 	}
 	m, staged, err := signer.Stage(ctx, src, signer.Options{
 		Dir:            e.artifactDir(),
@@ -31,7 +31,7 @@ func (e *execution) sign(ctx context.Context) {
 		ID:             e.Outcome.ID,
 		MaxCount:       e.Pipeline.Config.Artifacts.MaxCount,
 		MaxBytes:       e.Pipeline.Config.Artifacts.MaxBytes,
-		ContainsSecret: e.Scan(),
+		ContainsSecret: e.SecretScanner(),
 		Unchanged:      e.inputs,
 		Redact:         e.Clean,
 	})
@@ -46,7 +46,7 @@ func (e *execution) sign(ctx context.Context) {
 		}
 	}
 	if e.tree != nil {
-		for _, name := range e.tree.sprung() {
+		for _, name := range e.tree.changedTraps() {
 			e.Warn(fmt.Sprintf("the program changed %s, which tools on the host will execute or obey", name))
 		}
 	}
@@ -63,9 +63,9 @@ func takeDisplays(r *pipeline.Run, file backends.File) error {
 	return nil
 }
 
-// left lists the files that may be artifacts: all of a workspace of our own, what changed in a
+// artifactSource lists the files that may be artifacts: all of a workspace of our own, what changed in a
 // host's, nothing of one that was read-only.
-func (e *execution) left() signer.Source {
+func (e *execution) artifactSource() signer.Source {
 	switch {
 	case e.tree != nil:
 		return e.tree.changed

@@ -38,13 +38,13 @@ func (e *execution) closeSandbox() error {
 // where a session has it all: to hand the row to another goroutine would take longer than to write it.
 func (e *execution) Start(ctx context.Context) error {
 	if code := e.request.Code; e.Pipeline.Config.Capture.Code {
-		e.Note(pipeline.ExecutionCaptured, pipeline.Facts{"code": pipeline.Captured(code), "code_bytes": len(code)})
+		e.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"code": pipeline.CapturedText(code), "code_bytes": len(code)})
 	}
 	if e.guard != nil {
 		e.before = e.guard.Sandbox().Sample(false)
 	}
 	e.Releases = append(e.Releases, func() { e.closeSandbox() })
-	if containment.Shows(e.Pipeline, e.request.HostDirs()) || e.guard != nil && len(e.request.Inputs) == 0 {
+	if containment.ExposesOwnFiles(e.Pipeline, e.request.HostDirs()) || e.guard != nil && len(e.request.Inputs) == 0 {
 		if err := e.RecordStart(ctx); err != nil {
 			return err
 		}
@@ -61,10 +61,10 @@ func (e *execution) Start(ctx context.Context) error {
 
 // build starts the sandbox, or enters the session's, and puts the files of the run into it.
 func (e *execution) build(ctx context.Context) (err error) {
-	defer e.Time(&e.Outcome.Timings.Start)()
+	defer e.TimeStage(&e.Outcome.Timings.Start)()
 	if e.guard != nil {
 		e.sandbox = e.guard.Sandbox()
-		e.inputs, err = e.place(ctx)
+		e.inputs, err = e.writeInputs(ctx)
 		return err
 	}
 	q := e.request
@@ -84,14 +84,14 @@ func (e *execution) build(ctx context.Context) (err error) {
 		Workspace: q.Workspace,
 		GPUs:      q.GPUs,
 	}
-	reach := e.outbound.Shape(&spec)
+	reach := e.outbound.PrepareSpec(&spec)
 	file, remove, err := e.bring(&spec, e.Pipeline.Config.Temp)
 	if err != nil {
 		return err
 	}
 	defer remove()
 	env := e.env(file, e.Leases.Env(q.Secrets), slices.Concat(e.Pipeline.Config.Git.Env(), e.view.Env, reach))
-	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.Git(q.Env))}
+	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.GitEnv(q.Env))}
 	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
 		spec.Program = &e.command // nothing else will run in it
 	}
@@ -101,7 +101,7 @@ func (e *execution) build(ctx context.Context) (err error) {
 	if e.sandbox, err = e.outbound.Attach(e.sandbox, e.scope()); err != nil {
 		return err
 	}
-	if e.inputs, err = e.place(ctx); err != nil {
+	if e.inputs, err = e.writeInputs(ctx); err != nil {
 		return err
 	}
 	if q.Workspace.Propose {

@@ -11,7 +11,7 @@ type runRoom struct {
 	analysers analysers
 }
 
-func stateOf(p *pipeline.Pipeline) *runRoom { return pipeline.Part(p, openRuns) }
+func stateOf(p *pipeline.Pipeline) *runRoom { return pipeline.PackageState(p, openRuns) }
 
 func openRuns(p *pipeline.Pipeline) *runRoom {
 	session.Prepare(p) // which Close ends after what runs in it

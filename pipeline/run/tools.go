@@ -42,7 +42,7 @@ func (u *toolUse) Subject() pipeline.Subject {
 // Plan takes secrets out of the arguments.
 func (u *toolUse) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[ToolResult], error) {
 	e := u.of
-	r.Leases, r.Now = e.Leases, e.Now
+	r.Leases, r.CurrentLeases = e.Leases, e.CurrentLeases
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = e.Outcome.Language, e.Outcome.Backend, e.Outcome.Profile
 	if !slices.ContainsFunc(e.tools, func(t kernel.Tool) bool { return t.Name == u.call.Name }) {
 		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has no tool %.80q", r.Clean(u.call.Name)), "call one that it has")
@@ -56,19 +56,19 @@ func (u *toolUse) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Tool
 	sent := pipeline.Facts{"arguments_bytes": len(u.call.Arguments), "arguments_sha256": pipeline.Hash(u.call.Arguments)}
 	maps.Copy(sent, about)
 	return &pipeline.Change[ToolResult]{Task: pipeline.Task[ToolResult]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (ToolResult, error) {
-		return u.ask(ctx, r, about), nil
-	}}, Row: "session.tool_called", Facts: sent}, nil
+		return u.callClient(ctx, r, about), nil
+	}}, RowKind: "session.tool_called", Facts: sent}, nil
 }
 
-// ask waits for the client's answer, and notes the row about it.
-func (u *toolUse) ask(ctx context.Context, r *pipeline.Run, row pipeline.Facts) ToolResult {
+// callClient waits for the client's answer, and notes the row about it.
+func (u *toolUse) callClient(ctx context.Context, r *pipeline.Run, row pipeline.Facts) ToolResult {
 	answer, ended := u.answer(ctx)
 	row["ended"] = ended
 	clean := r.CleanJSON(answer.Value)
-	row.Add("answer_bytes", len(answer.Value), len(answer.Value))
-	row.Add("answer_sha256", pipeline.Hash(clean), len(clean))
-	row.Add("error", answer.Error, len(answer.Error))
-	r.Note("session.tool_answered", row)
+	row.AddIf("answer_bytes", len(answer.Value), len(answer.Value))
+	row.AddIf("answer_sha256", pipeline.Hash(clean), len(clean))
+	row.AddIf("error", answer.Error, len(answer.Error))
+	r.AddRow("session.tool_answered", row)
 	u.capture(r, "answer", clean)
 	return answer
 }
@@ -76,7 +76,7 @@ func (u *toolUse) ask(ctx context.Context, r *pipeline.Run, row pipeline.Facts) 
 // answer returns the client's answer, and how the call ended. The run has no slots of the queue while it waits for
 // that.
 func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) {
-	if err := u.of.seat.rest(ctx); err != nil {
+	if err := u.of.seat.waitForClient(ctx); err != nil {
 		return ToolResult{Error: err.Error()}, "refused"
 	}
 	limit := u.of.session.ToolTimeout()
@@ -92,7 +92,7 @@ func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) 
 	case answer.Error != "":
 		ended = "error"
 	}
-	if gone := u.of.seat.goOn(ctx); gone != nil { // its code has ended, or is being ended
+	if gone := u.of.seat.resume(ctx); gone != nil { // its code has ended, or is being ended
 		answer, ended = ToolResult{Error: gone.Error()}, "cancelled"
 	}
 	return answer, ended
@@ -101,6 +101,6 @@ func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) 
 // capture notes what was sent or answered, where the operator wants that in the log. It is free of secrets.
 func (u *toolUse) capture(r *pipeline.Run, what string, clean json.RawMessage) {
 	if r.Pipeline.Config.Capture.Output && len(clean) > 0 {
-		r.Note(pipeline.ExecutionCaptured, pipeline.Facts{"tool": u.call.Name, "of": u.of.Outcome.ID, what: pipeline.Captured(clean), what + "_bytes": len(clean)})
+		r.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"tool": u.call.Name, "of": u.of.Outcome.ID, what: pipeline.CapturedText(clean), what + "_bytes": len(clean)})
 	}
 }

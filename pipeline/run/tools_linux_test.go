@@ -20,10 +20,10 @@ import (
 
 var searchTool = session.Tool{Name: "search", Description: "Searches.", Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"n":{}}}`)}
 
-// begin starts code in the background, and returns the run's id.
-func begin(t testing.TB, p *pipeline.Pipeline, s session.Info, code string, secrets ...string) string {
+// startJob starts code in the background, and returns the run's id.
+func startJob(t testing.TB, p *pipeline.Pipeline, s session.Info, code string, secrets ...string) string {
 	t.Helper()
-	id, _ := run.Begin(t.Context(), p, run.Request{Where: run.Where{Session: s.ID}, Code: []byte(code), Reach: run.Reach{Secrets: secrets}})
+	id, _ := run.StartJob(t.Context(), p, run.Request{Where: run.Where{Session: s.ID}, Code: []byte(code), Reach: run.Reach{Secrets: secrets}})
 	return id
 }
 
@@ -41,7 +41,7 @@ func TestToolCalls(t *testing.T) {
 	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Capture.Output = true })
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
 	s := pipelinetest.Open(t, p, session.New{Tools: []session.Tool{searchTool}})
-	id := begin(t, p, s, "import os\nfrom tools import search\nsearch('all of ' + os.environ['TOKEN'], n=[1, None])['hits']", "TOKEN")
+	id := startJob(t, p, s, "import os\nfrom tools import search\nsearch('all of ' + os.environ['TOKEN'], n=[1, None])['hits']", "TOKEN")
 	j := resume(t, p, id)
 	if len(j.Calls) != 1 || j.Calls[0].Name != "search" || string(j.Calls[0].Arguments) != `{"n":[1,null],"query":"all of ***REDACTED***"}` {
 		t.Fatalf("waits for %+v %+v", j.Calls, j.Result)
@@ -78,12 +78,12 @@ func TestToolCallsFail(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	s := pipelinetest.Open(t, p, session.New{Tools: []session.Tool{searchTool}, ToolTimeout: 300 * time.Millisecond})
 	caught := "from tools import search, ToolError\ntry: search('x')\nexcept ToolError as e: caught = str(e)\ncaught"
-	id := begin(t, p, s, caught)
+	id := startJob(t, p, s, caught)
 	j := resume(t, p, id)
 	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[0].ID, Error: "no index"}); j.Result == nil || j.Result.Value["text/plain"] != "'no index'" {
 		t.Errorf("an error: %+v", j.Result)
 	}
-	id = begin(t, p, s, caught)
+	id = startJob(t, p, s, caught)
 	resume(t, p, id)
 	hosttest.Until(t, "a call ends when its time is up", func() bool { j, _ := run.JobOf(p, "", id); return j.Result != nil })
 	if j, _ := run.JobOf(p, "", id); j.Result.Value["text/plain"] != "'no answer came within 0.3 s'" {
@@ -105,7 +105,7 @@ func TestToolCallsFail(t *testing.T) {
 		}
 		return nil
 	}
-	if j = resume(t, p, begin(t, p, s, caught)); j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "disk full") {
+	if j = resume(t, p, startJob(t, p, s, caught)); j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "disk full") {
 		t.Errorf("a call without a row: %+v %+v", j.Calls, j.Result)
 	}
 }
@@ -114,7 +114,7 @@ func TestToolCallsFail(t *testing.T) {
 func TestToolCallsMany(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	s := pipelinetest.Open(t, p, session.New{Language: "node", Tools: []session.Tool{searchTool}})
-	id := begin(t, p, s, "const { search } = require('tools'); (await Promise.all([1, 2, 3].map((n) => search({ n })))).map((a) => a.n).join()")
+	id := startJob(t, p, s, "const { search } = require('tools'); (await Promise.all([1, 2, 3].map((n) => search({ n })))).map((a) => a.n).join()")
 	j := resume(t, p, id)
 	for len(j.Calls) < 3 {
 		j = resume(t, p, id)
@@ -126,7 +126,7 @@ func TestToolCallsMany(t *testing.T) {
 	if j = resume(t, p, id, results...); j.Result == nil || j.Result.Value["text/plain"] != "'1,2,3'" {
 		t.Errorf("got %+v", j.Result)
 	}
-	id = begin(t, p, s, "await require('tools').search({})")
+	id = startJob(t, p, s, "await require('tools').search({})")
 	resume(t, p, id)
 	ended := make(chan error, 1)
 	go func() {

@@ -115,9 +115,9 @@ func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, err
 	return 0, err
 }
 
-// sprung names the files that the host's own tools will execute later, such as git hooks, and that
+// changedTraps names the files that the host's own tools will execute later, such as git hooks, and that
 // the program, which was given the project to write in, created or changed.
-func (t *tree) sprung() []string {
+func (t *tree) changedTraps() []string {
 	var found []string
 	for name, now := range t.findTraps() {
 		if t.traps[name] != now {

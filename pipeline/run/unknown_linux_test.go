@@ -14,7 +14,7 @@ import (
 
 // TestUnknownTokensInSessions: what a session's code shows goes other ways than its output.
 func TestUnknownTokensInSessions(t *testing.T) {
-	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Unknown = pipeline.UnknownMask })
+	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.UnknownTokens = pipeline.UnknownMask })
 	s := pipelinetest.Open(t, p, session.New{})
 	token := "'" + stranger[:9] + "' + '" + stranger[9:] + "'"
 	for _, code := range []string{"t = " + token, "t", "display({'text/html': t}, raw=True)", "raise ValueError(t)", "type(t, (), {})()", "print(t)"} {

@@ -19,7 +19,7 @@ func TestUnknownTokens(t *testing.T) {
 		visible, notified, withhed bool
 	}{{"", true, true, false}, {pipeline.UnknownWarn, true, true, false}, {pipeline.UnknownMask, false, true, true}, {pipeline.UnknownOff, true, false, false}} {
 		t.Run("policy "+tt.policy, func(t *testing.T) {
-			r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Unknown = tt.policy })
+			r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.UnknownTokens = tt.policy })
 			dir := t.TempDir()
 			// Not in one piece in the code, which may be captured.
 			code := "A=" + stranger[:9] + "; B=" + stranger[9:] + "; printf %s $A; sleep 0.05; echo $B; echo $A$B >&2; echo $A$B > left"

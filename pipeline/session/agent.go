@@ -33,15 +33,15 @@ func ResolvePath(i Info, name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// FileFault returns an error of the agent free of the session's secrets, and any other as it is.
-func FileFault(s *Session, err error) error {
+// CleanFileError returns an error of the agent free of the session's secrets, and any other as it is.
+func CleanFileError(s *Session, err error) error {
 	own, is := errors.AsType[*guest.Error](err)
 	if !is {
 		return err
 	}
 	e := pipeline.Refuse(pipeline.StageBackend, s.Redact(own.Message), "list the directory to see what there is")
 	e.Denied = false
-	return e.Because(&guest.Error{Reason: own.Reason, Message: s.Redact(own.Message)})
+	return e.WithCause(&guest.Error{Reason: own.Reason, Message: s.Redact(own.Message)})
 }
 
 // CleanEntry is an entry free of the session's secrets.
@@ -56,9 +56,9 @@ func CleanEntry(s *Session, e guest.Entry) guest.Entry {
 	return e
 }
 
-// Inside has do use the agent of a session, and the path that a name means there.
-func Inside(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, do func(s *Session, c *guest.Client, file string) error) error {
-	s, err := Find(p, namespace, id)
+// WithAgent has do use the agent of a session, and the path that a name means there.
+func WithAgent(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, do func(s *Session, c *guest.Client, file string) error) error {
+	s, err := FindSession(p, namespace, id)
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func Inside(ctx context.Context, p *pipeline.Pipeline, namespace, id, name strin
 	if err != nil {
 		return ErrorOf(pipeline.StageBackend, err)
 	}
-	return FileFault(s, do(s, c, file))
+	return CleanFileError(s, do(s, c, file))
 }
 
-// Checked returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which
+// VerifyHash returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which
 // wrong gets, too.
-func Checked(content io.Reader, hash func() string, wrong *error) io.Reader {
+func VerifyHash(content io.Reader, hash func() string, wrong *error) io.Reader {
 	if hash == nil {
 		return content
 	}

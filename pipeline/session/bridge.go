@@ -33,10 +33,10 @@ func (b Bridge) Subject() pipeline.Subject {
 	return pipeline.About(cmp.Or(b.As, b.Key), b.Namespace, b.Session)
 }
 
-func (b Bridge) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+func (b Bridge) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	b.As = cmp.Or(b.As, b.Key)
-	w := &bridging{Change: pipeline.Change[pipeline.None]{Task: pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageBackend}, Row: "session.bridged"}, Bridge: b}
-	w.Do = func(ctx context.Context) (none pipeline.None, _ error) {
+	w := &bridging{Change: pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend}, RowKind: "session.bridged"}, Bridge: b}
+	w.Do = func(ctx context.Context) (none pipeline.NoAnswer, _ error) {
 		ctx, cancel := context.WithTimeout(ctx, pipeline.FinishTimeout)
 		defer cancel()
 		if err := w.guard.Kernel().Set(ctx, b.As, w.Value); err != nil {
@@ -49,7 +49,7 @@ func (b Bridge) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeli
 
 // bridging carries a value into a session.
 type bridging struct {
-	pipeline.Change[pipeline.None]
+	pipeline.Change[pipeline.NoAnswer]
 	Bridge
 	guard *Guard
 }
@@ -57,7 +57,7 @@ type bridging struct {
 // Acquire reads and checks the value, and then waits for the session that it is to go to.
 func (b *bridging) Acquire(ctx context.Context) (err error) {
 	if b.From != "" {
-		if b.Value, err = take(ctx, b.Change.Task.Run, b.Bridge); err != nil {
+		if b.Value, err = readBridged(ctx, b.Change.Task.Run, b.Bridge); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (b *bridging) Acquire(ctx context.Context) (err error) {
 	case !json.Valid(b.Value):
 		return pipeline.Refuse(pipeline.StageValidate, "the value is not JSON", "")
 	}
-	s, err := Find(b.Pipeline, b.Namespace, b.Session)
+	s, err := FindSession(b.Pipeline, b.Namespace, b.Session)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (b *bridging) Acquire(ctx context.Context) (err error) {
 	return nil
 }
 
-// take reads a value from the session that it comes from.
-func take(ctx context.Context, r *pipeline.Run, b Bridge) (json.RawMessage, error) {
-	s, err := Find(r.Pipeline, b.Namespace, b.From)
+// readBridged reads a value from the session that it comes from.
+func readBridged(ctx context.Context, r *pipeline.Run, b Bridge) (json.RawMessage, error) {
+	s, err := FindSession(r.Pipeline, b.Namespace, b.From)
 	if err != nil {
 		return nil, err
 	}

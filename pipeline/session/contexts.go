@@ -55,30 +55,30 @@ type EndContext struct {
 func (q EndContext) Subject() pipeline.Subject {
 	about := pipeline.About("context", q.Namespace, q.Session)
 	about.Facts = pipeline.Facts{}
-	about.Facts.Add("context", q.Context, len(q.Context))
+	about.Facts.AddIf("context", q.Context, len(q.Context))
 	return about
 }
 
-func (q EndContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+func (q EndContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	action, do := "end", func(_ context.Context, s *Session) error { return s.EndContext(q.Context) }
 	if q.Restart {
 		action, do = "restart", func(ctx context.Context, s *Session) error { return s.RestartContext(ctx, q.Context) }
 	}
-	return PlanInside(r, q.Session, "session.context", pipeline.Facts{"action": action, "context": q.Context}, func(ctx context.Context, s *Session) (pipeline.None, error) {
-		return pipeline.None{}, do(ctx, s)
+	return PlanInside(r, q.Session, "session.context", pipeline.Facts{"action": action, "context": q.Context}, func(ctx context.Context, s *Session) (pipeline.NoAnswer, error) {
+		return pipeline.NoAnswer{}, do(ctx, s)
 	})
 }
 
 // PlanInside plans a change of what is in a session. Its row says more.
 func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do func(context.Context, *Session) (T, error)) (pipeline.Action[T], error) {
-	s, err := Find(r.Pipeline, r.Outcome.Namespace, id)
+	s, err := FindSession(r.Pipeline, r.Outcome.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
 	info := s.Info()
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = info.Language, info.Backend, info.Profile
 	r.Leases = s.Leases()
-	c := &pipeline.Change[T]{Task: pipeline.Task[T]{Run: r, Stage: pipeline.StageBackend}, Row: row, Facts: pipeline.Facts{"session": id}}
+	c := &pipeline.Change[T]{Task: pipeline.Task[T]{Run: r, Stage: pipeline.StageBackend}, RowKind: row, Facts: pipeline.Facts{"session": id}}
 	maps.Copy(c.Facts, more)
 	c.Do = func(ctx context.Context) (answer T, err error) {
 		done, err := s.Use()
@@ -115,7 +115,7 @@ func (q Change) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info],
 	if !q.Ends.IsZero() {
 		f["ends"] = q.Ends.UTC().Format(time.RFC3339)
 	}
-	f.Add("metadata", len(q.Metadata), len(q.Metadata))
+	f.AddIf("metadata", len(q.Metadata), len(q.Metadata))
 	return PlanInside(r, q.Session, "session.changed", f, func(_ context.Context, s *Session) (Info, error) {
 		if !q.Ends.IsZero() {
 			if err := stateOf(r.Pipeline).manager.Reschedule(s, q.Ends, q.Extend); err != nil {

@@ -10,10 +10,10 @@ import (
 
 // ErrorOf returns the error of a stage about a session, with its remedy, unless it has that already.
 func ErrorOf(stage string, err error) error {
-	e := pipeline.RefuseFor(err, stage)
+	e := pipeline.RefuseBecause(err, stage)
 	switch {
 	case errors.As(err, new(*pipeline.Error)):
-		return pipeline.Broke(stage, err)
+		return pipeline.WrapError(stage, err)
 	case errors.Is(err, ErrUnknown):
 		e.Remedy = pipeline.Remedy{remedy.FindSession}
 	case errors.Is(err, ErrDead):
@@ -27,7 +27,7 @@ func ErrorOf(stage string, err error) error {
 	case errors.Is(err, ErrFull):
 		e.Remedy = pipeline.Remedy{"end one with ", remedy.EndSession, ", or ", remedy.Raise.With("sessions.per_namespace or sessions.total")}
 	default:
-		return pipeline.Broke(stage, err)
+		return pipeline.WrapError(stage, err)
 	}
 	return e
 }
@@ -37,7 +37,7 @@ func ErrorOf(stage string, err error) error {
 func StatusOf(err error) int {
 	own, _ := errors.AsType[*pipeline.Error](err)
 	switch {
-	case errors.Is(err, ErrFull), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
+	case errors.Is(err, ErrFull), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.UnrecordedError)):
 		return http.StatusServiceUnavailable
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrDead):
 		return http.StatusNotFound

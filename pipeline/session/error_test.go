@@ -20,9 +20,9 @@ func TestPublicText(t *testing.T) {
 	for want, err := range map[string]error{
 		"no":                       pipeline.Refuse(pipeline.StageValidate, "no"),
 		"there is no such session": session.ErrorOf(pipeline.StageBackend, session.ErrUnknown),
-		"x: no such file":          pipeline.Broke(pipeline.StageBackend, &guest.Error{Reason: guest.NotFound, Message: "x: no such file"}),
-		context.Canceled.Error():   pipeline.Broke(pipeline.StageBackend, fmt.Errorf("%w: %w", broken, context.Canceled)),
-		pipeline.Internal:          pipeline.Broke(pipeline.StageBackend, broken),
+		"x: no such file":          pipeline.WrapError(pipeline.StageBackend, &guest.Error{Reason: guest.NotFound, Message: "x: no such file"}),
+		context.Canceled.Error():   pipeline.WrapError(pipeline.StageBackend, fmt.Errorf("%w: %w", broken, context.Canceled)),
+		pipeline.InternalErrorText: pipeline.WrapError(pipeline.StageBackend, broken),
 	} {
 		if got := pipeline.PublicText(err); !strings.HasPrefix(got, want) || strings.Contains(got, "/var/lib") {
 			t.Errorf("%v: got %q, want %q", err, got, want)
@@ -32,8 +32,8 @@ func TestPublicText(t *testing.T) {
 
 // TestFewLeft: who has reached a limit of the kernel reads which one, and how to raise it.
 func TestFewLeft(t *testing.T) {
-	for errno, want := range map[syscall.Errno]string{syscall.EMFILE: pipeline.MoreFiles, syscall.EAGAIN: pipeline.MoreProcesses, syscall.EINVAL: ""} {
-		e := pipeline.Broke(pipeline.StageBackend, fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: errno}))
+	for errno, want := range map[syscall.Errno]string{syscall.EMFILE: pipeline.RaiseFileLimit, syscall.EAGAIN: pipeline.RaiseProcessLimit, syscall.EINVAL: ""} {
+		e := pipeline.WrapError(pipeline.StageBackend, fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: errno}))
 		if got := e.Remedy.String(); got != want {
 			t.Errorf("%v: %q, want %q", errno, got, want)
 		}

@@ -21,7 +21,7 @@ type Guard struct {
 // Release unlocks the session. It is safe to call more than once.
 func (c *Guard) Release() {
 	c.once.Do(func() {
-		c.Session.quit()
+		c.Session.removeUser()
 		c.in.sem <- struct{}{}
 		c.line()
 	})
@@ -40,8 +40,8 @@ func (c *Guard) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, erro
 	return k.Run(ctx, cell)
 }
 
-// Note remembers what Env tells: the variables that a cell was given, without the secrets.
-func (c *Guard) Note(env []string) {
+// RecordEnv remembers what Env tells: the variables that a cell was given, without the secrets.
+func (c *Guard) RecordEnv(env []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, kv := range env {
@@ -60,8 +60,8 @@ func (c *Guard) Kernel() *kernel.Kernel {
 // Contained returns the layers that hold the interpreter.
 func (c *Guard) Contained() backends.Containment { return c.Kernel().Contained() }
 
-// Lost describes why the interpreter's state is gone, once for each time that it was lost.
-func (c *Guard) Lost() string {
+// TakeLossReason describes why the interpreter's state is gone, once for each time that it was lost.
+func (c *Guard) TakeLossReason() string {
 	s := c.Session
 	c.reap()
 	s.mu.Lock()
@@ -72,14 +72,14 @@ func (c *Guard) Lost() string {
 }
 
 // Files returns the files of the workspace after the last cell, not to be changed.
-func (c *Guard) Files() map[FileID]Seen {
+func (c *Guard) Files() map[FileID]SeenFile {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen
 }
 
-// See remembers what the workspace holds now.
-func (c *Guard) See(files map[FileID]Seen) {
+// RecordFiles remembers what the workspace holds now.
+func (c *Guard) RecordFiles(files map[FileID]SeenFile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen = files

@@ -33,22 +33,22 @@ func newGuests() guests {
 	return guests{copies: make(chan struct{}, maxCopies), lists: make(chan struct{}, maxLists)}
 }
 
-// Copy waits until the server may hold one more copy of a file of the session, until release.
-func (s *Session) Copy(ctx context.Context) (release func(), err error) {
-	return s.place(ctx, s.guests.copies)
+// AcquireCopySlot waits until the server may hold one more copy of a file of the session, until release.
+func (s *Session) AcquireCopySlot(ctx context.Context) (release func(), err error) {
+	return s.acquireSlot(ctx, s.guests.copies)
 }
 
-// Listing waits until the server may hold one more list of the session's files, until release.
-func (s *Session) Listing(ctx context.Context) (release func(), err error) {
-	return s.place(ctx, s.guests.lists)
+// AcquireListSlot waits until the server may hold one more list of the session's files, until release.
+func (s *Session) AcquireListSlot(ctx context.Context) (release func(), err error) {
+	return s.acquireSlot(ctx, s.guests.lists)
 }
 
-func (s *Session) place(ctx context.Context, places chan struct{}) (release func(), err error) {
+func (s *Session) acquireSlot(ctx context.Context, places chan struct{}) (release func(), err error) {
 	select {
 	case places <- struct{}{}:
 		return sync.OnceFunc(func() { <-places }), nil
 	case <-s.dead:
-		return nil, s.ended()
+		return nil, s.endedError()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -57,7 +57,7 @@ func (s *Session) place(ctx context.Context, places chan struct{}) (release func
 // Guest returns the agent in the session's sandbox, and starts one if there is none: one start is for all who wait for
 // it, and goes on when one of them gives up. The error is ErrNoAgent for a session whose sandbox does not show it.
 func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
-	if err := s.Over(); err != nil {
+	if err := s.EndedError(); err != nil {
 		return nil, err
 	}
 	if s.plan.Agent != nil && !s.plan.Agent() {
@@ -67,12 +67,12 @@ func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	select {
 	case <-a.started:
 	case <-s.dead:
-		return nil, s.ended()
+		return nil, s.endedError()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	if a.err != nil {
-		if over := s.Over(); over != nil {
+		if over := s.EndedError(); over != nil {
 			return nil, over
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 func (g *guests) current(s *Session) *agent {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.last != nil && !g.last.over() {
+	if g.last != nil && !g.last.hasExited() {
 		return g.last
 	}
 	a, sandbox := &agent{started: make(chan struct{})}, s.Sandbox()
@@ -98,8 +98,8 @@ func (g *guests) current(s *Session) *agent {
 	return a
 }
 
-// over reports whether the agent could not be started, or has ended.
-func (a *agent) over() bool {
+// hasExited reports whether the agent could not be started, or has ended.
+func (a *agent) hasExited() bool {
 	select {
 	case <-a.started:
 		return a.err != nil || a.client.Ended()

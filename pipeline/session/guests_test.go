@@ -105,7 +105,7 @@ func TestGuestOfAnotherSandbox(t *testing.T) {
 		if !s.replace(fresh) || time.Since(began) > 0 {
 			t.Errorf("it waited for %s for who asks for the new agent", time.Since(began))
 		}
-		if a := s.guests.last; a == nil || a.over() {
+		if a := s.guests.last; a == nil || a.hasExited() {
 			t.Error("the new agent was dropped")
 		}
 		close(fresh.closed)

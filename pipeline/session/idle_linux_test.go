@@ -18,7 +18,7 @@ func TestManyIdleSessions(t *testing.T) {
 	const limit = 12 << 20 // bytes of memory for one, its PID 1 included
 	n := hosttest.Rounds(10, 1000)
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
-		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: n, Total: n}
+		*pipeline.EnsureSettings[session.Config](c) = session.Config{PerNamespace: n, Total: n}
 	})
 	before := hosttest.Descendants(os.Getpid())
 	ids := make(chan string, n)

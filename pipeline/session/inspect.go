@@ -17,7 +17,7 @@ const inspectTimeout = 500 * time.Millisecond
 
 // Inspect returns what is inside a session, without its secrets.
 func Inspect(ctx context.Context, p *pipeline.Pipeline, namespace, id string) (State, error) {
-	s, err := Find(p, namespace, id)
+	s, err := FindSession(p, namespace, id)
 	if err != nil {
 		return State{}, err
 	}
@@ -69,7 +69,7 @@ func variables(ctx context.Context, p *pipeline.Pipeline, s *Session, state *Sta
 
 // UsageOf returns what a living session of a namespace uses now. It waits for no cell.
 func UsageOf(p *pipeline.Pipeline, namespace, id string) (pipeline.CurrentUsage, error) {
-	s, err := Find(p, namespace, id)
+	s, err := FindSession(p, namespace, id)
 	if err != nil {
 		return pipeline.CurrentUsage{}, err
 	}

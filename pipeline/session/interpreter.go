@@ -100,7 +100,7 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
 	k, err := s.startKernel(ctx, s.Sandbox(), in.Language, backends.Command{Dir: in.Dir, Env: slices.Concat(s.plan.Env, in.env), Endless: true})
 	if err != nil {
-		if over := s.Over(); over != nil {
+		if over := s.EndedError(); over != nil {
 			return over
 		}
 		return fmt.Errorf("start the interpreter: %w", err)
@@ -209,7 +209,7 @@ func (s *Session) RestartContext(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	guard.Lost() // and nobody needs to be told
+	guard.TakeLossReason() // and nobody needs to be told
 	guard.Release()
 	return nil
 }

@@ -22,16 +22,16 @@ func (q NewLimits) Subject() pipeline.Subject {
 // Plan refuses limits above a cap, and those that a session can't have any more.
 func (q NewLimits) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.Bounds], error) {
 	p, namespace := r.Pipeline, r.Outcome.Namespace
-	if err := pipeline.CheckScope(r.Outcome.ID, namespace); err != nil {
+	if err := pipeline.CheckIDAndNamespace(r.Outcome.ID, namespace); err != nil {
 		return nil, err
 	}
-	if _, err := p.Limit(namespace, q.Bounds); err != nil {
+	if _, err := p.ResolveLimits(namespace, q.Bounds); err != nil {
 		return nil, err
 	}
 	var s *Session
 	if q.Session != "" {
 		var err error
-		if s, err = Find(p, namespace, q.Session); err != nil {
+		if s, err = FindSession(p, namespace, q.Session); err != nil {
 			return nil, err
 		}
 		if q.Bounds.Disk > 0 && q.Bounds.Disk != pipeline.BoundsOf(s.Info().Limits).Disk {
@@ -43,9 +43,9 @@ func (q NewLimits) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pip
 			return changeSession(s, q.Bounds)
 		}
 		p.NamespaceLimits.Set(namespace, q.Bounds)
-		now, _ := p.InForce(namespace)
+		now, _ := p.LimitsInForce(namespace)
 		return now, nil
-	}}, Row: "limits.changed", Facts: pipeline.Facts{"session": q.Session, "limits": pipeline.LimitsOf(q.Bounds)}}, nil
+	}}, RowKind: "limits.changed", Facts: pipeline.Facts{"session": q.Session, "limits": pipeline.LimitsOf(q.Bounds)}}, nil
 }
 
 // changeSession changes the limits of a session that runs, and returns those in force.
@@ -53,7 +53,7 @@ func changeSession(s *Session, b pipeline.Bounds) (pipeline.Bounds, error) {
 	was := pipeline.BoundsOf(s.Info().Limits)
 	got, err := s.Sandbox().Limit(backends.Limits{RAM: b.RAM, CPU: b.CPU, Processes: b.Processes})
 	if err != nil {
-		return was, pipeline.Broke(pipeline.StageBackend, err)
+		return was, pipeline.WrapError(pipeline.StageBackend, err)
 	}
 	now := b.Or(was)
 	now.RAM, now.CPU, now.Processes, now.Disk = got.RAM, got.CPU, got.Processes, got.Disk

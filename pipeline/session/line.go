@@ -7,49 +7,49 @@ import (
 
 // A Place is a caller's place in the lines of sessions: callers have a session one after another, in the order in which
 // they took their places. Who uses a session without one stands in line for that alone.
-type Place struct {
+type Ticket struct {
 	manager *Manager
-	tickets map[*Session]*ticket
+	tickets map[*Session]*sessionTicket
 	users   int // that have not left it; guarded by the manager's lines
 }
 
-// ticket is one place in the line of one session.
-type ticket struct{ first chan struct{} } // closed when nobody is before it
+// sessionTicket is one place in the line of one session.
+type sessionTicket struct{ first chan struct{} } // closed when nobody is before it
 
-// Stand takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it
+// Enqueue takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it
 // up.
-func (k *Manager) Stand(in ...*Session) *Place {
-	p := &Place{manager: k, tickets: map[*Session]*ticket{}, users: 1}
+func (k *Manager) Enqueue(in ...*Session) *Ticket {
+	p := &Ticket{manager: k, tickets: map[*Session]*sessionTicket{}, users: 1}
 	k.lines.Lock()
 	defer k.lines.Unlock()
 	for _, s := range in {
 		if p.tickets[s] == nil {
-			p.tickets[s] = s.stand()
+			p.tickets[s] = s.appendTicket()
 		}
 	}
 	return p
 }
 
-// stand appends a ticket. The manager's lines are locked.
-func (s *Session) stand() *ticket {
-	t := &ticket{make(chan struct{})}
+// appendTicket appends a ticket. The manager's lines are locked.
+func (s *Session) appendTicket() *sessionTicket {
+	t := &sessionTicket{make(chan struct{})}
 	if s.line = append(s.line, t); len(s.line) == 1 {
 		close(t.first)
 	}
 	return t
 }
 
-// leave removes a ticket. The manager's lines are locked.
-func (s *Session) leave(t *ticket) {
+// removeTicket removes a ticket. The manager's lines are locked.
+func (s *Session) removeTicket(t *sessionTicket) {
 	i := slices.Index(s.line, t)
 	if s.line = slices.Delete(s.line, i, i+1); i == 0 && len(s.line) > 0 {
 		close(s.line[0].first)
 	}
 }
 
-// Keep returns the place that a context has, for one more who leaves it, or nil if it has none any more.
-func Keep(ctx context.Context) *Place {
-	p, ok := ctx.Value(placeKey{}).(*Place)
+// RetainTicket returns the place that a context has, for one more who leaves it, or nil if it has none any more.
+func RetainTicket(ctx context.Context) *Ticket {
+	p, ok := ctx.Value(placeKey{}).(*Ticket)
 	if !ok {
 		return nil
 	}
@@ -63,7 +63,7 @@ func Keep(ctx context.Context) *Place {
 }
 
 // Leave gives the place up, when all who have it have left. Each must call it once. There is nothing to leave of nil.
-func (p *Place) Leave() {
+func (p *Ticket) Leave() {
 	if p == nil {
 		return
 	}
@@ -73,15 +73,15 @@ func (p *Place) Leave() {
 		return
 	}
 	for s, t := range p.tickets {
-		s.leave(t)
+		s.removeTicket(t)
 	}
 	p.tickets = nil
 }
 
 type placeKey struct{}
 
-// In returns a context for requests that have this place.
-func (p *Place) In(ctx context.Context) context.Context {
+// WithContext returns a context for requests that have this place.
+func (p *Ticket) WithContext(ctx context.Context) context.Context {
 	if p == nil {
 		return ctx
 	}
@@ -93,18 +93,18 @@ func (p *Place) In(ctx context.Context) context.Context {
 func (s *Session) Wait(ctx context.Context) (leave func(), err error) {
 	k := s.manager
 	k.lines.Lock()
-	p, _ := ctx.Value(placeKey{}).(*Place)
+	p, _ := ctx.Value(placeKey{}).(*Ticket)
 	leave = func() {}
-	var t *ticket
+	var t *sessionTicket
 	if p != nil {
 		t = p.tickets[s]
 	}
 	if t == nil {
-		t = s.stand()
+		t = s.appendTicket()
 		leave = func() {
 			k.lines.Lock()
 			defer k.lines.Unlock()
-			s.leave(t)
+			s.removeTicket(t)
 		}
 	}
 	k.lines.Unlock()
@@ -112,7 +112,7 @@ func (s *Session) Wait(ctx context.Context) (leave func(), err error) {
 	case <-t.first:
 		return leave, nil
 	case <-s.dead:
-		err = s.ended()
+		err = s.endedError()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

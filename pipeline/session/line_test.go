@@ -27,10 +27,10 @@ func TestLine(t *testing.T) {
 				}
 			}()
 		}
-		first, both, crossed, last := k.Stand(one), k.Stand(one, two), k.Stand(two, one), k.Stand(one)
-		uses("last", last.In(t.Context()), last.Leave, one)
-		uses("crossed", crossed.In(t.Context()), crossed.Leave, two, one)
-		uses("both", both.In(t.Context()), both.Leave, one, two)
+		first, both, crossed, last := k.Enqueue(one), k.Enqueue(one, two), k.Enqueue(two, one), k.Enqueue(one)
+		uses("last", last.WithContext(t.Context()), last.Leave, one)
+		uses("crossed", crossed.WithContext(t.Context()), crossed.Leave, two, one)
+		uses("both", both.WithContext(t.Context()), both.Leave, one, two)
 		uses("after it", t.Context(), func() {}, one)
 		synctest.Wait()
 		if order != nil {
@@ -42,7 +42,7 @@ func TestLine(t *testing.T) {
 		if _, err := two.Wait(cancelled); err != gone {
 			t.Errorf("got %v", err)
 		}
-		held := Keep(first.In(t.Context()))
+		held := RetainTicket(first.WithContext(t.Context()))
 		first.Leave()
 		synctest.Wait()
 		if order != nil || held != first {
@@ -50,7 +50,7 @@ func TestLine(t *testing.T) {
 		}
 		held.Leave()
 		synctest.Wait()
-		if Keep(first.In(t.Context())) != nil {
+		if RetainTicket(first.WithContext(t.Context())) != nil {
 			t.Error("a place is held that was left")
 		}
 		if want := []string{"both", "both", "crossed", "crossed", "last", "after it"}; len(order) != len(want) {

@@ -27,8 +27,8 @@ type Manager struct {
 
 	mu      sync.Mutex
 	all     map[string]*Session
-	gone    []Info         // the last that have ended, the newest last
-	coming  map[coming]int // sessions that are being started
+	gone    []Info                  // the last that have ended, the newest last
+	coming  map[startingSession]int // sessions that are being started
 	closed  bool
 	stop    chan struct{}
 	reaping sync.WaitGroup
@@ -79,7 +79,7 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[coming]int{}, stop: make(chan struct{}), lists: guest.NewListSlots()}
+	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[startingSession]int{}, stop: make(chan struct{}), lists: guest.NewListSlots()}
 	k.reaping.Go(k.reap)
 	return k
 }
@@ -125,13 +125,13 @@ func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) 
 	p.Leases = cmp.Or(p.Leases, &vault.LeaseSet{})
 	s := &Session{manager: k, build: start, plan: p, info: p.Info, more: map[string]*interpreter{},
 		interpreter: interpreter{Context: Context{Language: p.Info.Language}, sem: make(chan struct{}, 1)}, guests: newGuests(),
-		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
-	place := coming{p.Info.Namespace, p.Info.Owner}
-	if err := k.room(place); err != nil {
+		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]SeenFile{}}
+	place := startingSession{p.Info.Namespace, p.Info.Owner}
+	if err := k.reserveRoom(place); err != nil {
 		s.done()
 		return Info{}, err
 	}
-	defer k.settled(place)
+	defer k.releaseRoom(place)
 	if err := s.start(ctx); err != nil {
 		s.done()
 		return Info{}, err
@@ -142,7 +142,7 @@ func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) 
 	}
 	s.sem <- struct{}{}
 	if err != nil {
-		s.shut()
+		s.closeAll()
 		return Info{}, err
 	}
 	return s.Info(), nil
@@ -184,15 +184,15 @@ func (s *Session) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// coming is whose session is being started.
-type coming struct{ namespace, owner string }
+// startingSession is whose session is being started.
+type startingSession struct{ namespace, owner string }
 
-// room takes a place, which settled gives back: a session counts from when it is being started.
-func (k *Manager) room(c coming) error {
+// reserveRoom takes a place, which settled gives back: a session counts from when it is being started.
+func (k *Manager) reserveRoom(c startingSession) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	total, own, made := len(k.all), 0, 0
-	count := func(of coming, n int) {
+	count := func(of startingSession, n int) {
 		if of.namespace == c.namespace {
 			own += n
 		}
@@ -205,7 +205,7 @@ func (k *Manager) room(c coming) error {
 		count(of, n)
 	}
 	for _, s := range k.all {
-		count(coming{s.info.Namespace, s.info.Owner}, 1)
+		count(startingSession{s.info.Namespace, s.info.Owner}, 1)
 	}
 	switch {
 	case k.closed:
@@ -221,7 +221,7 @@ func (k *Manager) room(c coming) error {
 	return nil
 }
 
-func (k *Manager) settled(c coming) {
+func (k *Manager) releaseRoom(c startingSession) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.coming[c]--; k.coming[c] == 0 {
@@ -239,21 +239,21 @@ func (k *Manager) add(s *Session) error {
 	return nil
 }
 
-// Get returns a living session. For one that has ended the error says why.
-func (k *Manager) Get(id string) (*Session, error) {
+// FindLiving returns a living session. For one that has ended the error says why.
+func (k *Manager) FindLiving(id string) (*Session, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s := k.all[id]; s != nil {
 		return s, nil
 	}
-	if i := k.past(id); i >= 0 {
+	if i := k.endedIndex(id); i >= 0 {
 		return nil, fmt.Errorf("%w: %s", ErrDead, reasons[k.gone[i].Ended])
 	}
 	return nil, fmt.Errorf("%w: %.40q", ErrUnknown, id)
 }
 
-// past returns the index of a session among those that have ended, -1 if it is not there. The caller holds the lock.
-func (k *Manager) past(id string) int {
+// endedIndex returns the index of a session among those that have ended, -1 if it is not there. The caller holds the lock.
+func (k *Manager) endedIndex(id string) int {
 	return slices.IndexFunc(k.gone, func(i Info) bool { return i.ID == id })
 }
 
@@ -264,7 +264,7 @@ func (k *Manager) Info(id string) (Info, error) {
 	if s := k.all[id]; s != nil {
 		return s.Info(), nil
 	}
-	if i := k.past(id); i >= 0 {
+	if i := k.endedIndex(id); i >= 0 {
 		return k.gone[i], nil
 	}
 	return Info{}, fmt.Errorf("%w: %.40q", ErrUnknown, id)
@@ -305,16 +305,16 @@ func (k *Manager) Reschedule(s *Session, at time.Time, extend bool) error {
 
 // End ends a session, for a reason that its Info tells then, such as "closed".
 func (k *Manager) End(id, why string) (Info, error) {
-	s, err := k.Get(id)
+	s, err := k.FindLiving(id)
 	if err != nil {
 		return Info{}, err
 	}
-	k.end(s, why)
+	k.endSession(s, why)
 	return k.Info(id)
 }
 
-// end ends a session once, whatever it is doing.
-func (k *Manager) end(s *Session, why string) {
+// endSession ends a session once, whatever it is doing.
+func (k *Manager) endSession(s *Session, why string) {
 	k.mu.Lock()
 	if k.all[s.info.ID] != s {
 		k.mu.Unlock()
@@ -329,7 +329,7 @@ func (k *Manager) end(s *Session, why string) {
 	k.gone = k.gone[max(0, len(k.gone)-maxGone):]
 	k.mu.Unlock()
 	close(s.dead)
-	s.shut()
+	s.closeAll()
 	k.ended(info)
 }
 
@@ -357,9 +357,9 @@ func (k *Manager) expire() {
 		case over && i.Pause && k.cfg.Pause != nil:
 			k.pause(s)
 		case over:
-			k.end(s, "lifetime")
+			k.endSession(s, "lifetime")
 		case i.State == "idle" && now.Sub(s.lastUsed()).Seconds() >= i.Idle:
-			k.end(s, "idle")
+			k.endSession(s, "idle")
 		}
 	}
 }
@@ -383,7 +383,7 @@ func (k *Manager) pause(s *Session) {
 			}
 		}()
 		k.cfg.Pause(ctx, s.Info())
-		k.end(s, "lifetime")
+		k.endSession(s, "lifetime")
 	})
 }
 
@@ -401,7 +401,7 @@ func (k *Manager) Close() {
 	k.reaping.Wait()
 	var all sync.WaitGroup
 	for _, s := range living {
-		all.Go(func() { k.end(s, "server") })
+		all.Go(func() { k.endSession(s, "server") })
 	}
 	all.Wait()
 }

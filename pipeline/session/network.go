@@ -78,13 +78,13 @@ type SetNetwork struct {
 func (q SetNetwork) Subject() pipeline.Subject {
 	about := pipeline.About("network", q.Namespace, q.Session)
 	about.Facts = pipeline.Facts{}
-	about.Facts.Add("allow", q.Allow, len(q.Allow))
+	about.Facts.AddIf("allow", q.Allow, len(q.Allow))
 	return about
 }
 
 // Plan checks the rules.
-func (q SetNetwork) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
-	s, err := Find(r.Pipeline, q.Namespace, q.Session)
+func (q SetNetwork) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
+	s, err := FindSession(r.Pipeline, q.Namespace, q.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +95,12 @@ func (q SetNetwork) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pi
 	if err != nil {
 		return nil, err
 	}
-	if out := s.Outbound(); out != nil && !out.Changes() {
+	if out := s.Outbound(); out != nil && !out.CanNarrow() {
 		return nil, pipeline.Refuse(pipeline.StageEgress, "the session was started with a network that does not change", "create another session")
 	}
 	w.Open = true
-	c := &pipeline.Change[pipeline.None]{Task: pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageEgress}, Row: SessionNetwork, Facts: pipeline.Facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
-	c.Do = func(context.Context) (pipeline.None, error) { return pipeline.None{}, q.apply(r, s, w.Within) }
+	c := &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageEgress}, RowKind: SessionNetwork, Facts: pipeline.Facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
+	c.Do = func(context.Context) (pipeline.NoAnswer, error) { return pipeline.NoAnswer{}, q.apply(r, s, w.Within) }
 	return c, nil
 }
 

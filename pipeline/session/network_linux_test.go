@@ -119,7 +119,7 @@ func TestNetworkLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := session.Find(p, "", info.ID)
+	s, err := session.FindSession(p, "", info.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestNetworkLeases(t *testing.T) {
 		t.Errorf("%d leases, %v", len(s.Leases()), err)
 	}
 	q := session.New{Bare: true, Network: &many}
-	r := p.Begin(q.Subject())
+	r := p.NewRun(q.Subject())
 	if _, err := q.Plan(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestDisplay(t *testing.T) {
 	if got := <-displayed; strings.Contains(got, "abc123def456ghi") || !strings.Contains(got, "REDACTED") {
 		t.Errorf("shown is %q", got)
 	}
-	s, err := session.Find(p, "", id)
+	s, err := session.FindSession(p, "", id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestDisplay(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	reads := make(chan struct{})
 	var got []string
-	s := output.NewShows(func(b kernel.Bundle) { <-reads; got = append(got, b["text/plain"]) })
+	s := output.NewDisplayQueue(func(b kernel.Bundle) { <-reads; got = append(got, b["text/plain"]) })
 	large := strings.Repeat("x", 3<<20)
 	for n := range 6 { // of which the first may be on its way already
 		s.Add(kernel.Bundle{"text/plain": strconv.Itoa(n), "text/html": large})
@@ -250,7 +250,7 @@ func TestSlowDisplay(t *testing.T) {
 		done <- err
 	}()
 	hosttest.Until(t, "the code has ended", func() bool {
-		return slices.ContainsFunc(p.Running(""), func(r pipeline.Running) bool { return r.State == "ending" })
+		return slices.ContainsFunc(p.ListRunning(""), func(r pipeline.RunningEffect) bool { return r.State == "ending" })
 	})
 	read()
 	if err := <-done; err != nil || !slices.Equal(got, want) {

@@ -70,7 +70,7 @@ func checkMetadata(m map[string]string) error {
 
 func (q New) Subject() pipeline.Subject {
 	f := pipeline.EnvFacts(q.Env)
-	f.Add("allow", q.Allow, len(q.Allow))
+	f.AddIf("allow", q.Allow, len(q.Allow))
 	return pipeline.Subject{Name: "session", Namespace: q.Namespace, Language: q.Language, Facts: f}
 }
 
@@ -112,10 +112,10 @@ func (q New) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 	}
 	var files *savedFiles
 	if q.Files != "" {
-		if files = stateOf(r.Pipeline).paused.take(r.Outcome.Namespace, q.Files); files == nil {
+		if files = stateOf(r.Pipeline).paused.borrowFiles(r.Outcome.Namespace, q.Files); files == nil {
 			return nil, ErrorOf(pipeline.StageValidate, fmt.Errorf("%w: %.40q", ErrUnknown, q.Files))
 		}
-		r.Releases = append(r.Releases, func() { stateOf(r.Pipeline).paused.giveBack(files) })
+		r.Releases = append(r.Releases, func() { stateOf(r.Pipeline).paused.returnFiles(files) })
 	}
 	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageBackend, Slots: c.limits.Limits, Do: func(ctx context.Context) (Info, error) {
 		info, err := openConnected(ctx, r, q, c, out, held)
@@ -164,13 +164,13 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 	spec := backends.Spec{ID: r.Outcome.ID, Language: c.shows, Profile: c.Base, Require: c.Requires,
 		Limits: c.limits.Limits, Mounts: slices.Concat(c.mounts, view.Mounts), Keep: true,
 		Home: q.Home, Guest: needed || c.Base != "landlock"}
-	reach := out.Shape(&spec)
+	reach := out.PrepareSpec(&spec)
 	plan := Plan{
 		Agent: agent.Load,
 		Info: Info{
 			ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Language: c.language, Backend: c.Backend.Name(), Profile: c.Profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: pipeline.LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: pipeline.CallerOf(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
+			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: pipeline.CallerFrom(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
 		},
 		Env:   slices.Concat(view.Env, reach, q.Git.Or(r.Pipeline.Config.Git).Env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
@@ -199,22 +199,22 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 		return connected, err
 	}
 	info, err := stateOf(r.Pipeline).manager.Open(ctx, plan, start, func(info Info) error {
-		if err := c.Holds(info.Layers); err != nil {
+		if err := c.CheckLayers(info.Layers); err != nil {
 			return err
 		}
 		made := pipeline.Facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
-		made.Add("files_of", q.Files, len(q.Files))
-		made.Add("data", q.Data, len(q.Data))
+		made.AddIf("files_of", q.Files, len(q.Files))
+		made.AddIf("data", q.Data, len(q.Data))
 		if out == nil {
 			made["no_network"] = true
 		}
-		made.Add("tools", info.Tools, len(info.Tools))
-		r.Pipeline.Journal.Begin(pipeline.JournalSession, info.ID, info.Namespace)
-		r.NoteRun(event.SessionCreated, made)
-		return r.Flush(ctx)
+		made.AddIf("tools", info.Tools, len(info.Tools))
+		r.Pipeline.Journal.Add(pipeline.JournalSession, info.ID, info.Namespace)
+		r.AddRunRow(event.SessionCreated, made)
+		return r.FlushRows(ctx)
 	})
 	if err != nil {
-		r.Pipeline.Journal.EndSession(r.Outcome.ID)
+		r.Pipeline.Journal.RemoveSession(r.Outcome.ID)
 		return Info{}, ErrorOf(pipeline.StageBackend, err)
 	}
 	return info, nil
@@ -232,14 +232,14 @@ type sessionPlan struct {
 
 // checkSession validates a request for a session.
 func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
-	wrong := cmp.Or(pipeline.CheckScope(r.Outcome.ID, r.Outcome.Namespace), containment.CheckEnv(slices.Concat(q.Env, q.Git.Env()), nil), checkMetadata(q.Metadata))
+	wrong := cmp.Or(pipeline.CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace), containment.CheckEnv(slices.Concat(q.Env, q.Git.Env()), nil), checkMetadata(q.Metadata))
 	if wrong != nil {
 		return c, wrong
 	}
-	if max(len(q.Git.Name), len(q.Git.Email)) > pipeline.MaxAuthor {
-		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", pipeline.MaxAuthor), "give less")
+	if max(len(q.Git.Name), len(q.Git.Email)) > pipeline.MaxGitField {
+		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", pipeline.MaxGitField), "give less")
 	}
-	if c.Containment, err = containment.Of(r.Pipeline, q.Backend, q.Profile, nil); err != nil {
+	if c.Containment, err = containment.Choose(r.Pipeline, q.Backend, q.Profile, nil); err != nil {
 		return c, err
 	}
 	if c.shows, c.language = backends.AnyProgram, backends.AnyProgram; !q.Bare || q.Language != "" {
@@ -256,7 +256,7 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 	if err := stateOf(r.Pipeline).manager.Check(q.Idle, q.Lifetime); err != nil {
 		return c, pipeline.Refuse(pipeline.StageValidate, err.Error(), "ask for less, or ", remedy.Raise.With("sessions"))
 	}
-	if c.limits, err = r.Pipeline.Limit(r.Outcome.Namespace, q.Limits); err != nil {
+	if c.limits, err = r.Pipeline.ResolveLimits(r.Outcome.Namespace, q.Limits); err != nil {
 		return c, err
 	}
 	r.Outcome.Backend, r.Outcome.Profile, r.Outcome.Language = c.Backend.Name(), c.Profile, c.language
@@ -272,12 +272,12 @@ func (q End) Subject() pipeline.Subject { return pipeline.About("session", q.Nam
 
 // Plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
 func (q End) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], error) {
-	s, err := Find(r.Pipeline, q.Namespace, q.Session)
-	if k := stateOf(r.Pipeline).paused.find(q.Namespace, q.Session); k != nil && err != nil {
+	s, err := FindSession(r.Pipeline, q.Namespace, q.Session)
+	if k := stateOf(r.Pipeline).paused.findFiles(q.Namespace, q.Session); k != nil && err != nil {
 		return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageValidate, Do: func(context.Context) (Info, error) {
 			stateOf(r.Pipeline).paused.drop(q.Session)
 			return k.info, nil
-		}}, Row: sessionForgotten, Facts: pipeline.Facts{"session": q.Session, "why": "closed"}, Takes: true}, nil
+		}}, RowKind: sessionForgotten, Facts: pipeline.Facts{"session": q.Session, "why": "closed"}, Revokes: true}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func (q End) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 
 // endSession ends a session for a reason, and has its row say who did.
 func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (Info, error) {
-	who := pipeline.CallerOf(ctx)
+	who := pipeline.CallerFrom(ctx)
 	s.Change(func(i *Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
 	id, unrecorded := s.Info().ID, &atomic.Bool{}
 	stateOf(r.Pipeline).ends.Store(id, unrecorded)
@@ -300,43 +300,43 @@ func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (I
 	}
 	if unrecorded.Load() {
 		info.Late = audit.OwedText
-		r.WarnLate()
+		r.WarnLateRow()
 	}
 	return info, nil
 }
 
-// Stand takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that
+// Enqueue takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that
 // stood there before have left. Sessions that there are not have no line. The place of a context is kept.
-func Stand(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ...string) *Place {
-	if place := Keep(ctx); place != nil {
+func Enqueue(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ...string) *Ticket {
+	if place := RetainTicket(ctx); place != nil {
 		return place
 	}
 	var in []*Session
 	for _, id := range ids {
-		if s, err := Find(p, namespace, id); err == nil {
+		if s, err := FindSession(p, namespace, id); err == nil {
 			in = append(in, s)
 		}
 	}
-	return stateOf(p).manager.Stand(in...)
+	return stateOf(p).manager.Enqueue(in...)
 }
 
 // sessionEnded records the end of a session, however it came.
 func sessionEnded(p *pipeline.Pipeline, info Info) {
-	p.Forget(info.ID)
+	p.ForgetApprovals(info.ID)
 	data := pipeline.Facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
-	pipeline.Caller{By: info.By, User: info.User, Identity: info.Identity}.Sign(data)
+	pipeline.Caller{By: info.By, User: info.User, Identity: info.Identity}.AddTo(data)
 	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
 	defer cancel()
 	if p.Config.Audit == nil {
 		return
 	}
 	_, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data, Late: true})
-	p.Publish(event.SessionKilled, info.ID, info.Namespace, data)
+	p.PublishEvent(event.SessionKilled, info.ID, info.Namespace, data)
 	if asked, is := stateOf(p).ends.Load(info.ID); is && err != nil {
 		asked.(*atomic.Bool).Store(true)
 	}
 	if err == nil || errors.As(err, new(*audit.Owed)) {
-		p.Journal.EndSession(info.ID)
+		p.Journal.RemoveSession(info.ID)
 	}
 }
 
@@ -345,9 +345,9 @@ func List(p *pipeline.Pipeline, namespace string) []Info {
 	return stateOf(p).manager.List(namespace)
 }
 
-// Ended returns what is closed when a session of a namespace begins to end, nil if there is none.
-func Ended(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
-	s, err := Find(p, namespace, id)
+// EndedChan returns what is closed when a session of a namespace begins to end, nil if there is none.
+func EndedChan(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
+	s, err := FindSession(p, namespace, id)
 	if err != nil {
 		return nil
 	}
@@ -357,7 +357,7 @@ func Ended(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
 // InfoOf tells about one session of a namespace, also for a while after its end.
 func InfoOf(p *pipeline.Pipeline, namespace, id string) (Info, error) {
 	info, err := stateOf(p).manager.Info(id)
-	if err == nil && info.Namespace != pipeline.OrDefault(namespace) {
+	if err == nil && info.Namespace != pipeline.NamespaceOrDefault(namespace) {
 		err = fmt.Errorf("%w: %.40q", ErrUnknown, id)
 	}
 	if err != nil {

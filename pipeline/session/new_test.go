@@ -103,7 +103,7 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 	t.Run("between cells", func(t *testing.T) {
 		s := pipelinetest.Open(t, p, session.New{})
 		pipelinetest.Cell(t, p, s.ID, "import threading\ndef end():\n  "+strings.ReplaceAll(await, "\n", "\n  ")+"os._exit(9)\nthreading.Thread(target=end).start()", nil)
-		retained, err := session.Find(p, "", s.ID)
+		retained, err := session.FindSession(p, "", s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestBridgeCarriesValues(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
-		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: 2, Total: 3, Idle: time.Hour, Lifetime: 2 * time.Hour}
+		*pipeline.EnsureSettings[session.Config](c) = session.Config{PerNamespace: 2, Total: 3, Idle: time.Hour, Lifetime: 2 * time.Hour}
 	})
 	pipelinetest.Open(t, p, session.New{})
 	second := pipelinetest.Open(t, p, session.New{})
@@ -271,7 +271,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestSessionsExpire(t *testing.T) {
 	var later atomic.Int64
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
-		pipeline.SettingsIn[session.Config](c).Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		pipeline.EnsureSettings[session.Config](c).Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
 	idle := pipelinetest.Open(t, p, session.New{Idle: time.Hour})
 	old := pipelinetest.Open(t, p, session.New{Lifetime: time.Hour})
@@ -351,7 +351,7 @@ func TestClosingWhileACellRuns(t *testing.T) {
 func TestJobs(t *testing.T) {
 	p := pipelinetest.NewRig(t, nil)
 	stdin, hold := io.Pipe()
-	id, done := run.Begin(t.Context(), p.Pipeline, run.Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Streams: run.Streams{Stdin: stdin}})
+	id, done := run.StartJob(t.Context(), p.Pipeline, run.Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Streams: run.Streams{Stdin: stdin}})
 	hosttest.Until(t, "it has written", func() bool { j, ok := run.JobOf(p.Pipeline, "", id); return ok && j.Stdout == "first\n" })
 	if j, _ := run.JobOf(p.Pipeline, "", id); j.State != "running" || j.Result != nil {
 		t.Errorf("while it runs: %+v", j)
@@ -365,7 +365,7 @@ func TestJobs(t *testing.T) {
 	if _, ok := run.JobOf(p.Pipeline, "other", id); ok {
 		t.Error("another namespace sees it")
 	}
-	id, done = run.Begin(t.Context(), p.Pipeline, run.Request{Language: "shell", Code: []byte("echo begun; exec sleep 1000")})
+	id, done = run.StartJob(t.Context(), p.Pipeline, run.Request{Language: "shell", Code: []byte("echo begun; exec sleep 1000")})
 	hosttest.Until(t, "it runs", func() bool { j, _ := run.JobOf(p.Pipeline, "", id); return j.Stdout == "begun\n" })
 	if run.CancelJob(p.Pipeline, "other", id) || !run.CancelJob(p.Pipeline, "", id) {
 		t.Error("cancel")
@@ -410,7 +410,7 @@ func TestSetLimits(t *testing.T) {
 }
 func letGo(t testing.TB, p *pipeline.Pipeline, id string) {
 	t.Helper()
-	s, err := session.Find(p, "", id)
+	s, err := session.FindSession(p, "", id)
 	if err == nil {
 		err = s.Sandbox().Files().Put("go", 0o644, strings.NewReader(""))
 	}

@@ -53,12 +53,12 @@ func (q Pause) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], 
 			stateOf(r.Pipeline).paused.drop(q.Session)
 		}
 		return last, err
-	}}, Row: "session.paused", Facts: pipeline.Facts{"session": q.Session}}, nil
+	}}, RowKind: "session.paused", Facts: pipeline.Facts{"session": q.Session}}, nil
 }
 
 // planKeeping finds a session whose files are to be kept. With memory it is refused while something runs.
 func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, error) {
-	s, err := Find(r.Pipeline, namespace, id)
+	s, err := FindSession(r.Pipeline, namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +79,14 @@ func (q Snapshot) Subject() pipeline.Subject {
 	return pipeline.About("session", q.Namespace, q.Session)
 }
 
-func (q Snapshot) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+func (q Snapshot) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	s, err := planKeeping(r, q.Namespace, q.Session, true)
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline.Change[pipeline.None]{Task: pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (pipeline.None, error) {
-		return pipeline.None{}, keepFiles(ctx, r.Pipeline, s, &savedFiles{id: r.Outcome.ID, snapshot: true})
-	}}, Row: "session.snapshot", Facts: pipeline.Facts{"session": q.Session, "snapshot": r.Outcome.ID}}, nil
+	return &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (pipeline.NoAnswer, error) {
+		return pipeline.NoAnswer{}, keepFiles(ctx, r.Pipeline, s, &savedFiles{id: r.Outcome.ID, snapshot: true})
+	}}, RowKind: "session.snapshot", Facts: pipeline.Facts{"session": q.Session, "snapshot": r.Outcome.ID}}, nil
 }
 
 // idleProcesses are those of a session in which nothing runs: our init and our agent.
@@ -117,14 +117,14 @@ type savedFiles struct {
 // gets it would not know it.
 func keepFiles(ctx context.Context, p *pipeline.Pipeline, s *Session, k *savedFiles) error {
 	k.info = s.Info()
-	return Inside(ctx, p, k.info.Namespace, k.info.ID, "~", func(s *Session, c *guest.Client, home string) error {
+	return WithAgent(ctx, p, k.info.Namespace, k.info.ID, "~", func(s *Session, c *guest.Client, home string) error {
 		content, err := c.Pack(ctx, home, guest.AllLinks)
 		if err != nil {
 			return err
 		}
 		defer content.Close()
 		in := &filling{Reader: content, all: &stateOf(p).paused.bytes, most: stateOf(p).manager.Bounds().PausedBytes}
-		if k.file, k.size, k.sum, err = Nameless(p, in, Archived(pipeline.BoundsOf(k.info.Limits).Disk), s.Leases()); err == nil {
+		if k.file, k.size, k.sum, err = SpoolUnnamed(p, in, MaxTarSize(pipeline.BoundsOf(k.info.Limits).Disk), s.Leases()); err == nil {
 			err = stateOf(p).paused.add(k, stateOf(p).manager.Bounds(), func() { forgetFiles(p, k.id, "lifetime") })
 		}
 		if err != nil {
@@ -158,12 +158,12 @@ func tooMany(most int64) error {
 	return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", max(0, most)>>20), "remove some of them")
 }
 
-// Archived is the most bytes of a tar of files of so many bytes.
-func Archived(disk int64) int64 { return 2*disk + 16<<20 }
+// MaxTarSize is the most bytes of a tar of files of so many bytes.
+func MaxTarSize(disk int64) int64 { return 2*disk + 16<<20 }
 
-// Nameless copies content to a file of the server's that has no name. More than most bytes are an error, as are
+// SpoolUnnamed copies content to a file of the server's that has no name. More than most bytes are an error, as are
 // secrets.
-func Nameless(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
+func SpoolUnnamed(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
 	dir, err := containment.TempDir(p.Config.Temp)
 	if err != nil {
 		return nil, 0, "", err
@@ -218,8 +218,8 @@ func (s *paused) add(k *savedFiles, most Config, expired func()) error {
 	return nil
 }
 
-// take keeps files from being closed until they are given back, and has nobody else use those of a paused session.
-func (s *paused) take(namespace, id string) *savedFiles {
+// borrowFiles keeps files from being closed until they are given back, and has nobody else use those of a paused session.
+func (s *paused) borrowFiles(namespace, id string) *savedFiles {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.all[id]
@@ -230,7 +230,7 @@ func (s *paused) take(namespace, id string) *savedFiles {
 	return k
 }
 
-func (s *paused) giveBack(k *savedFiles) {
+func (s *paused) returnFiles(k *savedFiles) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.users--
@@ -268,7 +268,7 @@ func forgetFiles(p *pipeline.Pipeline, id, why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
 	defer cancel()
-	_ = p.Record(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum}) // nobody waits for an answer
+	_ = p.RecordRow(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum}) // nobody waits for an answer
 }
 
 // sessionForgotten is a kind of row: the files of a paused session are gone.
@@ -276,7 +276,7 @@ const sessionForgotten = "session.forgotten"
 
 // PausedInfo returns what a paused session of a namespace was, whose files are kept.
 func PausedInfo(p *pipeline.Pipeline, namespace, id string) (Info, bool) {
-	k := stateOf(p).paused.find(namespace, id)
+	k := stateOf(p).paused.findFiles(namespace, id)
 	if k == nil || k.snapshot {
 		return Info{}, false
 	}
@@ -285,14 +285,14 @@ func PausedInfo(p *pipeline.Pipeline, namespace, id string) (Info, bool) {
 
 // HasSnapshot reports whether a namespace has a snapshot.
 func HasSnapshot(p *pipeline.Pipeline, namespace, id string) bool {
-	k := stateOf(p).paused.find(namespace, id)
+	k := stateOf(p).paused.findFiles(namespace, id)
 	return k != nil && k.snapshot
 }
 
-func (s *paused) find(namespace, id string) *savedFiles {
+func (s *paused) findFiles(namespace, id string) *savedFiles {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.all[id]; k != nil && k.info.Namespace == pipeline.OrDefault(namespace) {
+	if k := s.all[id]; k != nil && k.info.Namespace == pipeline.NamespaceOrDefault(namespace) {
 		return k
 	}
 	return nil
@@ -300,8 +300,8 @@ func (s *paused) find(namespace, id string) *savedFiles {
 
 // restore writes kept files into a new one. The new one ends if it does not get them.
 func restore(ctx context.Context, r *pipeline.Run, info Info, k *savedFiles) error {
-	err := Inside(ctx, r.Pipeline, info.Namespace, info.ID, "~", func(_ *Session, c *guest.Client, home string) error {
-		content := Checked(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))
+	err := WithAgent(ctx, r.Pipeline, info.Namespace, info.ID, "~", func(_ *Session, c *guest.Client, home string) error {
+		content := VerifyHash(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))
 		_, err := c.Unpack(ctx, home, guest.AllLinks, content)
 		return err
 	})

@@ -13,7 +13,7 @@ func (c *Guard) ready(ctx context.Context) error {
 	s := c.Session
 	select {
 	case <-s.dead: // it ended while we waited
-		return s.ended()
+		return s.endedError()
 	default:
 	}
 	c.reap()
@@ -82,17 +82,17 @@ func Death(k *kernel.Kernel) string {
 // some kernels kill all that is in a group which runs out of memory.
 func (s *Session) restart(ctx context.Context) error {
 	k, err := s.startMain(ctx, s.Sandbox())
-	if err != nil && ctx.Err() == nil && s.Over() == nil {
+	if err != nil && ctx.Err() == nil && s.EndedError() == nil {
 		k, err = s.rebuild(ctx)
 	}
-	if err != nil && s.Over() != nil {
-		return s.Over() // somebody has closed its sandbox meanwhile
+	if err != nil && s.EndedError() != nil {
+		return s.EndedError() // somebody has closed its sandbox meanwhile
 	}
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		go s.manager.end(s, "failed") // it waits for the lock, which we hold
+		go s.manager.endSession(s, "failed") // it waits for the lock, which we hold
 		return fmt.Errorf("start the session's interpreter again: %w", err)
 	}
 	s.mu.Lock()
@@ -114,7 +114,7 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 	if !s.replace(sandbox) {
 		sandbox.Close()
 		k.Close()
-		return nil, s.ended()
+		return nil, s.endedError()
 	}
 	return k, nil
 }
@@ -126,7 +126,7 @@ func (s *Session) replace(sandbox backends.Sandbox) bool {
 	s.mu.Lock()
 	old, agent, dead := s.sandbox, s.guests.last, s.info.State == "dead"
 	if !dead {
-		s.sandbox, s.seen, s.guests.last = sandbox, map[FileID]Seen{}, nil
+		s.sandbox, s.seen, s.guests.last = sandbox, map[FileID]SeenFile{}, nil
 		s.lost += ", and its sandbox with it, so that its files are lost, too"
 	}
 	s.mu.Unlock()

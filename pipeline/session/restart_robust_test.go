@@ -56,7 +56,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := k.Get(info.ID)
+	s, err := k.FindLiving(info.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 		defer close(over)
 		<-building
 		go func() {
-			hosttest.Until(t, "the session has ended", func() bool { return s.Over() != nil })
+			hosttest.Until(t, "the session has ended", func() bool { return s.EndedError() != nil })
 			close(ended)
 		}()
 		k.End(info.ID, "closed")

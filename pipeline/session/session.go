@@ -25,7 +25,7 @@ type Session struct {
 	build       func(context.Context) (backends.Sandbox, error)
 	plan        Plan
 
-	line []*ticket // guarded by the manager's lines
+	line []*sessionTicket // guarded by the manager's lines
 
 	began time.Time // with the monotonic clock's reading, which the times of info lack
 
@@ -40,7 +40,7 @@ type Session struct {
 	guests  guests
 	pausing atomic.Bool
 	cells   map[string]string // NAME -> VALUE of the environment that cells were given
-	seen    map[FileID]Seen
+	seen    map[FileID]SeenFile
 }
 
 // FileID stands for a file's name. A program can make a quarter of a million names of 4 KiB each, which
@@ -53,8 +53,8 @@ func IDOf(name string) FileID {
 	return FileID(sum[:16])
 }
 
-// Seen is a file of the workspace as it was after the cell before.
-type Seen struct {
+// SeenFile is a file of the workspace as it was after the cell before.
+type SeenFile struct {
 	Size    int64
 	Changed time.Time
 }
@@ -83,7 +83,7 @@ func (s *Session) acquire(ctx context.Context, in *interpreter, leave func()) (*
 	case <-in.gone:
 		err = fmt.Errorf("%w: %.40q", ErrNoContext, in.ID)
 	case <-s.dead:
-		err = s.ended()
+		err = s.endedError()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -91,7 +91,7 @@ func (s *Session) acquire(ctx context.Context, in *interpreter, leave func()) (*
 		leave()
 		return nil, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.addUser(); err != nil {
 		in.sem <- struct{}{}
 		leave()
 		return nil, err
@@ -104,18 +104,18 @@ func (s *Session) acquire(ctx context.Context, in *interpreter, leave func()) (*
 	return c, nil
 }
 
-func (s *Session) ended() error {
+func (s *Session) endedError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Errorf("%w: %s", ErrDead, reasons[s.info.Ended])
 }
 
-// Over returns an error that says why the session has ended, nil while it lives.
-func (s *Session) Over() error {
+// EndedError returns an error that says why the session has ended, nil while it lives.
+func (s *Session) EndedError() error {
 	if s.Info().State != "dead" {
 		return nil
 	}
-	return s.ended()
+	return s.endedError()
 }
 
 // Reason says in words why a session has ended, by its Info.
@@ -132,8 +132,8 @@ var reasons = map[string]string{
 	"crash":    "the server was killed",
 }
 
-// enter counts one more who uses the session, until quit.
-func (s *Session) enter() error {
+// addUser counts one more who uses the session, until quit.
+func (s *Session) addUser() error {
 	s.mu.Lock()
 	dead := s.info.State == "dead"
 	if !dead {
@@ -144,12 +144,12 @@ func (s *Session) enter() error {
 	}
 	s.mu.Unlock()
 	if dead {
-		return s.ended()
+		return s.endedError()
 	}
 	return nil
 }
 
-func (s *Session) quit() {
+func (s *Session) removeUser() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.using.Done()
@@ -174,10 +174,10 @@ func (s *Session) lastUsed() time.Time {
 
 // Use keeps the session from being idle, and its secrets from being wiped, until done is called.
 func (s *Session) Use() (done func(), err error) {
-	if err := s.enter(); err != nil {
+	if err := s.addUser(); err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(s.quit), nil
+	return sync.OnceFunc(s.removeUser), nil
 }
 
 // Dead is closed when the session has ended.
@@ -246,9 +246,9 @@ func (s *Session) Change(f func(*Info)) {
 // shutdownTimeout bounds the wait for the running cell to report its end.
 const shutdownTimeout = time.Minute
 
-// shut ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which
+// closeAll ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which
 // are dead by then, have had them taken out of what they say.
-func (s *Session) shut() {
+func (s *Session) closeAll() {
 	s.Sandbox().Close()
 	left := make(chan struct{})
 	go func() {

@@ -27,7 +27,7 @@ type sessionRoom struct {
 
 // Program is a program that runs in a session.
 type Program interface {
-	Of() (namespace, session string)
+	Location() (namespace, session string)
 	Signal(syscall.Signal) error
 	Done() <-chan struct{} // closed when it has ended, and its end is in the log
 }
@@ -35,19 +35,19 @@ type Program interface {
 // Prepare makes what is kept of sessions, which Close ends after all that is made later.
 func Prepare(p *pipeline.Pipeline) { stateOf(p) }
 
-func stateOf(p *pipeline.Pipeline) *sessionRoom { return pipeline.Part(p, openSessions) }
+func stateOf(p *pipeline.Pipeline) *sessionRoom { return pipeline.PackageState(p, openSessions) }
 
 func openSessions(p *pipeline.Pipeline) *sessionRoom {
 	s := &sessionRoom{}
 	s.paused.all = map[string]*savedFiles{}
-	cfg := *pipeline.Settings[Config](p)
+	cfg := *pipeline.PackageSettings[Config](p)
 	cfg.Kernels = containment.Kernels(p.Config.Runtimes)
 	cfg.Pause = func(ctx context.Context, info Info) {
 		_, _, _ = pipeline.Do(ctx, p, Pause{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
 	}
 	s.manager = NewManager(cfg, func(info Info) { sessionEnded(p, info) })
-	p.OnLearn(func(namespace, id string) vault.Leases {
-		own, err := Find(p, namespace, id)
+	p.SetSessionLeases(func(namespace, id string) vault.Leases {
+		own, err := FindSession(p, namespace, id)
 		if err != nil {
 			return nil
 		}
@@ -65,10 +65,10 @@ func openSessions(p *pipeline.Pipeline) *sessionRoom {
 	return s
 }
 
-// Find returns a living session of a namespace.
-func Find(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
-	s, err := stateOf(p).manager.Get(id)
-	if err == nil && s.Info().Namespace != pipeline.OrDefault(namespace) {
+// FindSession returns a living session of a namespace.
+func FindSession(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
+	s, err := stateOf(p).manager.FindLiving(id)
+	if err == nil && s.Info().Namespace != pipeline.NamespaceOrDefault(namespace) {
 		err = fmt.Errorf("%w: %.40q", ErrUnknown, id)
 	}
 	if err != nil {
@@ -87,10 +87,10 @@ func AddProgram(p *pipeline.Pipeline, program Program) bool {
 	s := stateOf(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, id := program.Of()
+	_, id := program.Location()
 	n := 0
 	for _, other := range s.programs {
-		if _, its := other.Of(); its == id {
+		if _, its := other.Location(); its == id {
 			n++
 		}
 	}
@@ -115,7 +115,7 @@ func Programs(p *pipeline.Pipeline, namespace, id string) (list []Program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, program := range s.programs {
-		if in, its := program.Of(); in == pipeline.OrDefault(namespace) && its == id {
+		if in, its := program.Location(); in == pipeline.NamespaceOrDefault(namespace) && its == id {
 			list = append(list, program)
 		}
 	}

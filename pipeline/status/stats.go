@@ -33,7 +33,7 @@ func Now(p *pipeline.Pipeline) Stats { return NowOf(p, func(string) bool { retur
 // NowOf returns the figures of some namespaces so far. Slots and Pools are those of the whole server.
 func NowOf(p *pipeline.Pipeline, counts func(namespace string) bool) Stats {
 	s := Stats{Began: p.Counters.Began, Runs: map[string]int64{}, Sessions: map[string]int{}}
-	l := p.Load().Of(counts)
+	l := p.Load().ForNamespaces(counts)
 	s.Running, s.Waiting, s.Slots = l.Running, l.Waiting, l.Slots
 	var times []int64
 	p.Counters.Mu.Lock()

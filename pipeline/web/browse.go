@@ -56,7 +56,7 @@ func (q Browse) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Brow
 	q.Timeout = webTime(r.Pipeline, q.Timeout)
 	b := &browsing{Run: r, Browse: q}
 	return pipeline.PlanAction(ctx, r, q.URL, pipeline.Facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor}, b.check,
-		pipeline.Task[Browsed]{Stage: pipeline.StageBackend, Wall: b.Timeout + browserStart + browserEnd, Do: b.do})
+		pipeline.Task[Browsed]{Stage: pipeline.StageBackend, Wall: b.Timeout + browserStart + browserEnd, Do: b.browse})
 }
 
 // browsing reads one page.
@@ -78,21 +78,21 @@ func (b *browsing) check(context.Context) error {
 	if !slices.Contains([]string{"", page.Markdown, page.Text, page.HTML}, b.Format) {
 		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.100q is no format of a page", b.Format), "one of markdown, text and html")
 	}
-	if err := b.mayGo(); err != nil {
+	if err := b.checkAddress(); err != nil {
 		return err
 	}
-	if err := b.contained(); err != nil {
+	if err := b.checkContained(); err != nil {
 		return err
 	}
 	var err error
-	if b.program, err = browser.FindProgram(pipeline.Settings[Config](b.Pipeline).Browser); err != nil {
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: browser.Remedy(), Denied: true}).Because(err)
+	if b.program, err = browser.FindProgram(pipeline.PackageSettings[Config](b.Pipeline).Browser); err != nil {
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: browser.Remedy(), Denied: true}).WithCause(err)
 	}
 	return nil
 }
 
-// mayGo refuses hosts that the policy does not allow. The browser would not get there either; this says why.
-func (b *browsing) mayGo() error {
+// checkAddress refuses hosts that the policy does not allow. The browser would not get there either; this says why.
+func (b *browsing) checkAddress() error {
 	at, err := web.Parse(b.Browse.URL)
 	if err != nil {
 		return webError(err)
@@ -102,19 +102,19 @@ func (b *browsing) mayGo() error {
 		return webError(err)
 	}
 	b.at = at.String()
-	d := pipeline.Settings[Config](b.Pipeline).Policy.Decide(at.Hostname(), port)
+	d := pipeline.PackageSettings[Config](b.Pipeline).Policy.Decide(at.Hostname(), port)
 	if d.Allowed {
 		return nil
 	}
-	containment.Decided(b.Run, []egress.Record{{Decision: egress.Decision{Name: d.Name, Port: d.Port, Reason: d.Reason}}})
-	b.Note(containment.EgressKind(false), pipeline.Facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
+	containment.AddDecisions(b.Run, []egress.Record{{Decision: egress.Decision{Name: d.Name, Port: d.Port, Reason: d.Reason}}})
+	b.AddRow(containment.EgressKind(false), pipeline.Facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
 	return pipeline.Refuse(pipeline.StageEgress, "the page may not be read: "+d.Why(), pageRemedy(at.Hostname())...)
 }
 
-// contained decides what is to hold the browser.
-func (b *browsing) contained() error {
+// checkContained decides what is to hold the browser.
+func (b *browsing) checkContained() error {
 	var err error
-	if b.Containment, err = containment.Of(b.Pipeline, "process", "", nil); err != nil {
+	if b.Containment, err = containment.Choose(b.Pipeline, "process", "", nil); err != nil {
 		return pipeline.Refuse(pipeline.StageBackend, "a browser runs as a contained process of this machine, and the process backend is off here: "+err.Error(), "")
 	}
 	if b.Base == "landlock" {
@@ -142,7 +142,7 @@ func browserLimits(caps pipeline.Bounds) (backends.Limits, error) {
 	want := backends.Limits{RAM: 1 << 30, CPU: 2, Processes: 500, Disk: 256 << 20}
 	least := pipeline.Bounds{Limits: backends.Limits{RAM: 384 << 20, Processes: 200, Disk: 64 << 20}}
 	got := pipeline.Bounds{Limits: want}.AtMost(caps)
-	for _, l := range pipeline.EachBound {
+	for _, l := range pipeline.AllBounds {
 		if l.Get(got) < l.Get(least) && l.Get(least) > 0 {
 			return want, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", pipeline.FormatNumber(l.Get(least)), l.Unit, pipeline.FormatNumber(l.Get(got))),
 				remedy.Raise.With("caps."+l.Name))

@@ -26,7 +26,7 @@ func newPages(t testing.TB, change func(*pipeline.Config)) (*pipeline.Pipeline, 
 	w := pipelinetest.EmptyTown()
 	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		c.Egress = w.Egress(t, nil)
-		*pipeline.SettingsIn[Config](c) = Config{Client: web.NewClient(web.Config{})}
+		*pipeline.EnsureSettings[Config](c) = Config{Client: web.NewClient(web.Config{})}
 		if change != nil {
 			change(c)
 		}
@@ -41,7 +41,7 @@ func may(p *pipeline.Pipeline, t testing.TB, allow ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pipeline.Settings[Config](p).Policy = policy
+	pipeline.PackageSettings[Config](p).Policy = policy
 }
 
 func html(body string) http.Handler {

@@ -429,7 +429,7 @@ func TestBrowseCapped(t *testing.T) {
 	if _, err := browsePage(t.Context(), p, Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "landlock has no network") {
 		t.Errorf("%v", err)
 	}
-	p, _, _, w = newPages(t, func(c *pipeline.Config) { pipeline.SettingsIn[Config](c).Client = nil })
+	p, _, _, w = newPages(t, func(c *pipeline.Config) { pipeline.EnsureSettings[Config](c).Client = nil })
 	at = onePage(w, t, p, "hello")
 	if _, err := browsePage(t.Context(), p, Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
 		t.Errorf("%v", err)
@@ -464,7 +464,7 @@ func TestBrowseTLS(t *testing.T) {
 	if len(res.Egress) == 0 || !res.Egress[0].Allowed || res.Egress[0].Received < 500 {
 		t.Errorf("%+v", res.Egress)
 	}
-	pipeline.Settings[Config](p).Authorities = func() [][]byte { return [][]byte{authority.Cert.Raw} }
+	pipeline.PackageSettings[Config](p).Authorities = func() [][]byte { return [][]byte{authority.Cert.Raw} }
 	if got := browse(t, p, Browse{URL: "https://" + web + "/"}); !strings.Contains(got.Stdout, "hello") {
 		t.Errorf("%+v", got)
 	}

@@ -26,8 +26,8 @@ import (
 // profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
 const profileAt = backends.Workspace + "/profile"
 
-// do shows the page to a browser of its own.
-func (b *browsing) do(ctx context.Context) (none Browsed, _ error) {
+// browse shows the page to a browser of its own.
+func (b *browsing) browse(ctx context.Context) (none Browsed, _ error) {
 	sandbox, err := b.open(ctx)
 	if err != nil {
 		return none, err
@@ -35,9 +35,9 @@ func (b *browsing) do(ctx context.Context) (none Browsed, _ error) {
 	defer sandbox.Close()
 	got, out, err := b.read(ctx, sandbox)
 	sandbox.Close() // with it the last connection, so that all is counted
-	containment.Decided(b.Run, b.outbound.Records())
-	b.Outcome.AddOutcome(out)
-	if gone := b.Holds(out.Contained.InForce()); gone != nil && out.Ended != "" {
+	containment.AddDecisions(b.Run, b.outbound.EndScope())
+	b.Outcome.AddProgramResult(out)
+	if gone := b.CheckLayers(out.Contained.InForce()); gone != nil && out.Ended != "" {
 		return none, gone
 	}
 	if err != nil {
@@ -50,13 +50,13 @@ func (b *browsing) do(ctx context.Context) (none Browsed, _ error) {
 	if got.Late != "" {
 		b.Outcome.Ended, b.Outcome.Limit = backends.EndedTimeout, "wall"
 	}
-	return b.take(ctx, got)
+	return b.answerFrom(ctx, got)
 }
 
 // open builds the sandbox, and its way out.
 func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
-	defer b.Time(&b.Outcome.Timings.Start)()
-	e, w := b.Pipeline.Config.Egress, pipeline.Settings[Config](b.Pipeline)
+	defer b.TimeStage(&b.Outcome.Timings.Start)()
+	e, w := b.Pipeline.Config.Egress, pipeline.PackageSettings[Config](b.Pipeline)
 	var err error
 	b.outbound, err = outbound.New(outbound.Config{
 		Policy: w.Policy, Ports: slices.DeleteFunc(w.Policy.Ports(), func(p int) bool { return p == backends.DNSPort }),
@@ -74,7 +74,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	for _, dir := range b.program.Dirs {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
-	b.outbound.Shape(&spec)
+	b.outbound.PrepareSpec(&spec)
 	sandbox, err := b.Backend.Start(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 		err = errors.Join(err, sandbox.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
 	}
 	if err == nil {
-		sandbox, err = b.outbound.Attach(sandbox, outbound.Scope{Run: b.Outcome.ID, Code: b.Code, Record: containment.Recorder(b.Pipeline, b.Outcome.ID, b.Outcome.Namespace, b.Clean)})
+		sandbox, err = b.outbound.Attach(sandbox, outbound.Scope{Run: b.Outcome.ID, Code: b.Code, Record: containment.DecisionRecorder(b.Pipeline, b.Outcome.ID, b.Outcome.Namespace, b.Clean)})
 	}
 	if err != nil {
 		sandbox.Close()
@@ -141,24 +141,24 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	case errors.Is(err, browser.ErrSelector):
 		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q, which was to be waited for, is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20)}).Because(err)
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20)}).WithCause(err)
 	case errors.Is(err, browser.ErrNoAnswer):
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", pipeline.FormatNumber(b.Timeout.Seconds())),
-			Remedy: pipeline.Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).Because(err)
+			Remedy: pipeline.Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).WithCause(err)
 	case errors.Is(err, browser.ErrDownload):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).Because(err)
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).WithCause(err)
 	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error() + ", by an authority that the browser does not know",
-			Remedy: pipeline.Remedy{"if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}).Because(err)
+			Remedy: pipeline.Remedy{"if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}).WithCause(err)
 	case !errors.As(err, &load) || !load.Network():
 		return fmt.Errorf("the page could not be read: %w", err)
 	}
 	for _, d := range slices.Backward(b.Outcome.Egress) {
 		switch {
 		case !d.Allowed:
-			return (&pipeline.Error{Stage: pipeline.StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), Remedy: pipeline.Remedy{remedy.OtherPage}}).Because(err)
+			return (&pipeline.Error{Stage: pipeline.StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), Remedy: pipeline.Remedy{remedy.OtherPage}}).WithCause(err)
 		case d.Failed:
-			return (&pipeline.Error{Stage: pipeline.StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), Remedy: pipeline.Remedy{noPage}}).Because(err)
+			return (&pipeline.Error{Stage: pipeline.StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), Remedy: pipeline.Remedy{noPage}}).WithCause(err)
 		}
 	}
 	return err
@@ -187,8 +187,8 @@ func (b *browsing) unreached(got browser.Page) error {
 	return &pipeline.Error{Stage: pipeline.StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: pipeline.Remedy{do}}
 }
 
-// take keeps of the page what may be told.
-func (b *browsing) take(ctx context.Context, got browser.Page) (answer Browsed, err error) {
+// answerFrom keeps of the page what may be told.
+func (b *browsing) answerFrom(ctx context.Context, got browser.Page) (answer Browsed, err error) {
 	title, text, err := b.words(ctx, &got)
 	if err != nil {
 		return answer, err
@@ -211,7 +211,7 @@ func (b *browsing) take(ctx context.Context, got browser.Page) (answer Browsed, 
 	for _, n := range notes {
 		answer.Notes = append(answer.Notes, page.SingleLine(b.Clean(n), pipeline.MaxText))
 	}
-	b.Facts["url"], b.Facts["status"], b.Facts["text_bytes"], b.Facts["picture_bytes"] = pipeline.Long(got.URL), got.Status, len(b.Outcome.Stdout), len(answer.Picture)
+	b.Facts["url"], b.Facts["status"], b.Facts["text_bytes"], b.Facts["picture_bytes"] = pipeline.LongText(got.URL), got.Status, len(b.Outcome.Stdout), len(answer.Picture)
 	return answer, nil
 }
 
@@ -224,7 +224,7 @@ func (b *browsing) host(address string) string {
 			return ""
 		}
 	}
-	return pipeline.Settings[Config](b.Pipeline).Policy.Decide(at.Hostname(), 443).Name
+	return pipeline.PackageSettings[Config](b.Pipeline).Policy.Decide(at.Hostname(), 443).Name
 }
 
 // words are a page's title and text in the format that was asked for. What a person sees of it is the browser's to say;

@@ -18,13 +18,13 @@ const (
 // pageKey is a page as somebody asked for it. Namespaces share none.
 type pageKey struct{ namespace, url, format string }
 
-// pages is a cache of pages, the newest last. The zero value is empty.
-type pages struct {
+// pageCache is a cache of pages, the newest last. The zero value is empty.
+type pageCache struct {
 	mu  sync.Mutex
 	all []cachedPage
 }
 
-func openPages(*pipeline.Pipeline) *pages { return &pages{} }
+func openPages(*pipeline.Pipeline) *pageCache { return &pageCache{} }
 
 type cachedPage struct {
 	key pageKey
@@ -32,7 +32,7 @@ type cachedPage struct {
 	at time.Time
 }
 
-func (s *pages) get(key pageKey) (fetchedPage, bool) {
+func (s *pageCache) cachedPage(key pageKey) (fetchedPage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tidy(time.Now())
@@ -42,7 +42,7 @@ func (s *pages) get(key pageKey) (fetchedPage, bool) {
 	return fetchedPage{}, false
 }
 
-func (s *pages) put(key pageKey, k fetchedPage) {
+func (s *pageCache) addPage(key pageKey, k fetchedPage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(one cachedPage) bool { return one.key == key })
@@ -51,7 +51,7 @@ func (s *pages) put(key pageKey, k fetchedPage) {
 }
 
 // tidy drops what is too old, and the oldest of what is too much.
-func (s *pages) tidy(now time.Time) {
+func (s *pageCache) tidy(now time.Time) {
 	size, from := 0, len(s.all)
 	for from > 0 && len(s.all)-from < maxPages && now.Sub(s.all[from-1].at) < pageAge {
 		if size += len(s.all[from-1].page.Text) + 1<<10; size > pagesBytes {

@@ -31,7 +31,7 @@ const maxInProcess = 2 << 20
 // readPage has a page parsed in a sandbox: it was made by strangers, and so may be made for the parser. A parser
 // that dies of a page is the page's fault, and told as such; an error is of the sandbox.
 func readPage(ctx context.Context, r *pipeline.Run, q reader.Question) (reader.Answer, error) {
-	program := pipeline.Settings[Config](r.Pipeline).Reader
+	program := pipeline.PackageSettings[Config](r.Pipeline).Reader
 	if program == "" {
 		return readHere(q), nil
 	}
@@ -47,18 +47,18 @@ func readPage(ctx context.Context, r *pipeline.Run, q reader.Question) (reader.A
 	case ctx.Err() != nil:
 		return reader.Answer{}, context.Cause(ctx)
 	case end.Ended != backends.EndedOK:
-		return unread(fmt.Sprintf("what reads pages has failed on this one (%s)", end.Ended)), nil
+		return unreadAnswer(fmt.Sprintf("what reads pages has failed on this one (%s)", end.Ended)), nil
 	}
 	a, err := reader.Parse(out.Bytes())
 	if err != nil {
-		return unread("what reads pages has sent " + err.Error()), nil
+		return unreadAnswer("what reads pages has sent " + err.Error()), nil
 	}
 	return a, nil
 }
 
 // runReader starts a sandbox for one page. It sees no file but the program, and has no network.
 func runReader(ctx context.Context, r *pipeline.Run, program string, question []byte, out *capped) (end backends.Result, err error) {
-	c, err := containment.Of(r.Pipeline, "process", "", nil)
+	c, err := containment.Choose(r.Pipeline, "process", "", nil)
 	if err != nil {
 		return end, err
 	}
@@ -84,14 +84,16 @@ func runReader(ctx context.Context, r *pipeline.Run, program string, question []
 	return end, nil
 }
 
-// unread is the answer about a page of which nothing can be told.
-func unread(why string) reader.Answer { return reader.Answer{Page: page.Page{Note: why}, Error: why} }
+// unreadAnswer is the answer about a page of which nothing can be told.
+func unreadAnswer(why string) reader.Answer {
+	return reader.Answer{Page: page.Page{Note: why}, Error: why}
+}
 
 // readHere parses in this process. Panics are caught; a page that takes long, or much memory, takes it from us.
 func readHere(q reader.Question) (a reader.Answer) {
 	defer func() {
 		if recover() != nil {
-			a = unread("what reads pages has failed on this one")
+			a = unreadAnswer("what reads pages has failed on this one")
 		}
 	}()
 	if len(q.Body) > maxInProcess {

@@ -64,8 +64,8 @@ type Fetched struct {
 	Next      int
 }
 
-// On reports whether any page of the web may be read.
-func On(p *pipeline.Pipeline) bool { return pipeline.Settings[Config](p).Client != nil }
+// IsEnabled reports whether any page of the web may be read.
+func IsEnabled(p *pipeline.Pipeline) bool { return pipeline.PackageSettings[Config](p).Client != nil }
 
 func (q Fetch) Subject() pipeline.Subject { return pipeline.About("fetch_webpage", q.Namespace, "") }
 
@@ -76,16 +76,16 @@ func (q Fetch) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Fetch
 }
 
 func webTime(p *pipeline.Pipeline, asked time.Duration) time.Duration {
-	limit := cmp.Or(max(pipeline.Settings[Config](p).Timeout, 0), DefaultWebTimeout)
+	limit := cmp.Or(max(pipeline.PackageSettings[Config](p).Timeout, 0), DefaultWebTimeout)
 	if asked > 0 && asked < limit {
 		return asked
 	}
 	return limit
 }
 
-// webOn refuses where the operator has not turned web tools on.
-func webOn(r *pipeline.Run) error {
-	if On(r.Pipeline) {
+// checkEnabled refuses where the operator has not turned web tools on.
+func checkEnabled(r *pipeline.Run) error {
+	if IsEnabled(r.Pipeline) {
 		return nil
 	}
 	return pipeline.Refuse(pipeline.StageValidate, "web tools are off", "set ", remedy.Setting.With("web.enabled: true"))
@@ -93,10 +93,10 @@ func webOn(r *pipeline.Run) error {
 
 // mayRead refuses an address that is none, or that would take a secret along.
 func mayRead(r *pipeline.Run, address string) error {
-	if err := webOn(r); err != nil {
+	if err := checkEnabled(r); err != nil {
 		return err
 	}
-	if err := carries(r, address); err != nil {
+	if err := checkSecrets(r, address); err != nil {
 		return err
 	}
 	if _, err := web.Parse(address); err != nil {
@@ -105,8 +105,8 @@ func mayRead(r *pipeline.Run, address string) error {
 	return nil
 }
 
-// carries refuses text that is to be sent out and has a secret of the namespace in it: nobody has lent it to this.
-func carries(r *pipeline.Run, text string) error {
+// checkSecrets refuses text that is to be sent out and has a secret of the namespace in it: nobody has lent it to this.
+func checkSecrets(r *pipeline.Run, text string) error {
 	if r.Leases.Redact(text) == text {
 		return nil
 	}
@@ -115,11 +115,11 @@ func carries(r *pipeline.Run, text string) error {
 
 // trip is the outside of one call. Each decision is in the log before it has an effect.
 func trip(r *pipeline.Run) *web.Trip {
-	return &web.Trip{Check: func(text string) error { return carries(r, text) }, Record: containment.Recorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, r.Clean)}
+	return &web.Trip{Check: func(text string) error { return checkSecrets(r, text) }, Record: containment.DecisionRecorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, r.Clean)}
 }
 
-// visited lists what was decided.
-func visited(r *pipeline.Run, t *web.Trip) { containment.Decided(r, t.Contacts()) }
+// addContacts lists what was decided.
+func addContacts(r *pipeline.Run, t *web.Trip) { containment.AddDecisions(r, t.Contacts()) }
 
 // fetch reads a page, or goes on in one that was read a while ago.
 func fetch(ctx context.Context, r *pipeline.Run, q Fetch) (f Fetched, err error) {
@@ -128,19 +128,19 @@ func fetch(ctx context.Context, r *pipeline.Run, q Fetch) (f Fetched, err error)
 		return f, webError(err)
 	}
 	key := pageKey{r.Outcome.Namespace, at.String(), q.Format}
-	got, cached := pipeline.Part(r.Pipeline, openPages).get(key)
+	got, cached := pipeline.PackageState(r.Pipeline, openPages).cachedPage(key)
 	if !cached || q.Offset == 0 {
 		if got, err = read(ctx, r, q); err != nil {
 			return f, err
 		}
-		pipeline.Part(r.Pipeline, openPages).put(key, got)
+		pipeline.PackageState(r.Pipeline, openPages).addPage(key, got)
 	}
 	text := r.Clean(got.page.Text) // before it is cut
 	f = Fetched{URL: r.Clean(got.url.String()), Host: r.Clean(got.url.Hostname()), Status: got.status, Total: len(text),
 		Type: got.page.Type, Title: r.Clean(got.page.Title), Note: r.Clean(got.page.Note), Canonical: r.Clean(got.page.Canonical)}
 	limit := cmp.Or(max(q.MaxBytes, 0), len(text))
 	r.Outcome.Stdout, f.Next = page.Cut(text, q.Offset, limit)
-	r.Facts["url"], r.Facts["status"], r.Facts["text_bytes"] = pipeline.Long(got.url.String()), got.status, len(r.Outcome.Stdout)
+	r.Facts["url"], r.Facts["status"], r.Facts["text_bytes"] = pipeline.LongText(got.url.String()), got.status, len(r.Outcome.Stdout)
 	return f, nil
 }
 
@@ -154,8 +154,8 @@ type fetchedPage struct {
 // read gets a page and makes text of it.
 func read(ctx context.Context, r *pipeline.Run, q Fetch) (k fetchedPage, err error) {
 	t := trip(r)
-	defer visited(r, t)
-	got, err := pipeline.Settings[Config](r.Pipeline).Client.Get(ctx, t, pipeline.Settings[Config](r.Pipeline).Policy, q.URL)
+	defer addContacts(r, t)
+	got, err := pipeline.PackageSettings[Config](r.Pipeline).Client.Get(ctx, t, pipeline.PackageSettings[Config](r.Pipeline).Policy, q.URL)
 	if err != nil {
 		return k, webError(err)
 	}
@@ -184,7 +184,7 @@ func webError(err error) error {
 		if no.Remedy == nil {
 			e.Remedy = pageRemedy(no.Host)
 		}
-		e.Because(err)
+		e.WithCause(err)
 		return e
 	}
 	return err
@@ -215,14 +215,14 @@ func (q Search) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Hits
 }
 
 func maySearch(r *pipeline.Run, q Search) error {
-	if err := webOn(r); err != nil {
+	if err := checkEnabled(r); err != nil {
 		return err
 	}
-	if pipeline.Settings[Config](r.Pipeline).Engines == nil {
+	if pipeline.PackageSettings[Config](r.Pipeline).Engines == nil {
 		return pipeline.Refuse(pipeline.StageValidate, "there is no search engine to ask", "set ", remedy.Setting.With("web.searxng or web.brave_key"))
 	}
 	for _, text := range append([]string{q.Query}, q.Domains...) {
-		if err := carries(r, text); err != nil {
+		if err := checkSecrets(r, text); err != nil {
 			return err
 		}
 	}
@@ -238,8 +238,8 @@ func maySearch(r *pipeline.Run, q Search) error {
 func search(ctx context.Context, r *pipeline.Run, q Search) (Hits, error) {
 	h := Hits{Results: []engine.Result{}}
 	t := trip(r)
-	defer visited(r, t)
-	found, err := pipeline.Settings[Config](r.Pipeline).Engines.Search(ctx, pipeline.Settings[Config](r.Pipeline).Client, t, web.Query{Text: q.Query, Limit: cmp.Or(max(0, q.Limit), 10), Domains: q.Domains}, func(ctx context.Context, q reader.Question) (reader.Answer, error) { return readPage(ctx, r, q) })
+	defer addContacts(r, t)
+	found, err := pipeline.PackageSettings[Config](r.Pipeline).Engines.Search(ctx, pipeline.PackageSettings[Config](r.Pipeline).Client, t, web.Query{Text: q.Query, Limit: cmp.Or(max(0, q.Limit), 10), Domains: q.Domains}, func(ctx context.Context, q reader.Question) (reader.Answer, error) { return readPage(ctx, r, q) })
 	for _, why := range found.Passed {
 		h.Passed = append(h.Passed, r.Clean(why))
 	}
@@ -251,6 +251,6 @@ func search(ctx context.Context, r *pipeline.Run, q Search) (Hits, error) {
 		h.Results = append(h.Results, engine.Result{Title: r.Clean(one.Title), URL: r.Clean(one.URL), Summary: r.Clean(one.Summary)})
 	}
 	r.Facts["engine"], r.Facts["results"] = found.Engine, len(found.Results)
-	r.Facts.Add("passed", found.Passed, len(found.Passed))
+	r.Facts.AddIf("passed", found.Passed, len(found.Passed))
 	return h, nil
 }

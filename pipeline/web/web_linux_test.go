@@ -49,8 +49,8 @@ func newReaders(t *testing.T, h http.HandlerFunc) *readers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Config.Parts = []any{&Config{Reader: program, Client: web.NewClient(web.Config{Dialer: r.Config.Egress.Dialer, MaxBytes: 4 << 20})}}
-	if pipeline.Settings[Config](r.Pipeline).Policy, err = egress.NewPolicy(r.allow, nil); err != nil {
+	r.Config.Settings = []any{&Config{Reader: program, Client: web.NewClient(web.Config{Dialer: r.Config.Egress.Dialer, MaxBytes: 4 << 20})}}
+	if pipeline.PackageSettings[Config](r.Pipeline).Policy, err = egress.NewPolicy(r.allow, nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -185,7 +185,7 @@ func TestFetchRefused(t *testing.T) {
 			t.Errorf("%s: %v\n%s", address, kinds, text)
 		}
 	}
-	*pipeline.Settings[Config](r.Pipeline) = Config{}
+	*pipeline.PackageSettings[Config](r.Pipeline) = Config{}
 	if _, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
 		t.Errorf("%v", err)
 	}
@@ -227,24 +227,24 @@ func TestFetchUnrecorded(t *testing.T) {
 // TestReader has what reads pages lack what it needs, and die of a page.
 func TestReader(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "<p>text") })
-	good := pipeline.Settings[Config](r.Pipeline).Reader
-	pipeline.Settings[Config](r.Pipeline).Reader = "/bin/false"
+	good := pipeline.PackageSettings[Config](r.Pipeline).Reader
+	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/false"
 	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "has failed on this one (exit)") {
 		t.Errorf("%v %+v", err, f)
 	}
-	pipeline.Settings[Config](r.Pipeline).Reader = "/bin/echo"
+	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/echo"
 	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "no answer") {
 		t.Errorf("%v %+v", err, f)
 	}
-	pipeline.Settings[Config](r.Pipeline).Reader = "/nowhere/sandboxmcp"
+	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/nowhere/sandboxmcp"
 	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err == nil || f.Stdout != "" {
 		t.Errorf("%v %+v", err, f)
 	}
-	pipeline.Settings[Config](r.Pipeline).Reader = ""
+	pipeline.PackageSettings[Config](r.Pipeline).Reader = ""
 	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || len(f.Layers) != 0 {
 		t.Errorf("%v %+v", err, f)
 	}
-	pipeline.Settings[Config](r.Pipeline).Reader = readable(t, good)
+	pipeline.PackageSettings[Config](r.Pipeline).Reader = readable(t, good)
 	r.Config.Profile = "landlock"
 	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || !slices.Contains(f.LayersInForce(), backends.LayerLandlock) {
 		t.Errorf("%v %+v", err, f)
@@ -318,7 +318,7 @@ func TestSearch(t *testing.T) {
 		json.NewEncoder(w).Encode(answer)
 	})
 	var err error
-	if pipeline.Settings[Config](r.Pipeline).Engines, err = web.NewEngines(web.EngineConfig{SearXNG: r.base, BraveKey: func() ([]byte, error) { return []byte("k"), nil }}); err != nil {
+	if pipeline.PackageSettings[Config](r.Pipeline).Engines, err = web.NewEngines(web.EngineConfig{SearXNG: r.base, BraveKey: func() ([]byte, error) { return []byte("k"), nil }}); err != nil {
 		t.Fatal(err)
 	}
 	h, err := searchWeb(t.Context(), r.Pipeline, Search{Query: "x"})

@@ -75,7 +75,7 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 			done.Set.Entries = nil
 			more := pipeline.Facts{"paths": done.Paths, "count": len(done.Paths), "left": len(done.Left)}
 			maps.Copy(more, facts)
-			r.NoteRun(row, more)
+			r.AddRunRow(row, more)
 			return done, nil
 		},
 	})

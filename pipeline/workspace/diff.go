@@ -26,7 +26,7 @@ func Diff(ctx context.Context, p *pipeline.Pipeline, namespace, id string, paths
 	}
 	lease, err := p.Config.Vault.LeaseAll(ctx, namespace)
 	if err != nil {
-		return "", pipeline.NoRedaction("the difference", err)
+		return "", pipeline.RedactionError("the difference", err)
 	}
 	defer lease.Close()
 	var text strings.Builder

@@ -30,7 +30,7 @@ const (
 
 // CheckProposal refuses a run that is to propose changes where no change set can be stored.
 func CheckProposal(p *pipeline.Pipeline) error {
-	if pipeline.Settings[Config](p).Dir == "" {
+	if pipeline.PackageSettings[Config](p).Dir == "" {
 		return pipeline.Refuse(pipeline.StageValidate, "change sets can't be stored here", "show the directory with :ro or :rw instead")
 	}
 	return nil
@@ -46,7 +46,7 @@ func Propose(ctx context.Context, r *pipeline.Run, dir string, began time.Time, 
 	}
 	set, err := store.Propose(ctx, changes.Proposal{
 		ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Dir: dir, Began: began,
-		Changes: files.Changes, Secret: r.Scan(),
+		Changes: files.Changes, Secret: r.SecretScanner(),
 	})
 	if err != nil {
 		return fmt.Errorf("store the changes of %s: %w", dir, err)
@@ -59,7 +59,7 @@ func Propose(ctx context.Context, r *pipeline.Run, dir string, began time.Time, 
 	}
 	facts := factsOf(set)
 	facts["changes_sha256"] = r.Changes.SHA256
-	r.Note(Proposed, facts)
+	r.AddRow(Proposed, facts)
 	set.Entries = nil
 	r.Outcome.Changes = &set
 	return nil
@@ -93,8 +93,8 @@ func openStore(p *pipeline.Pipeline) (*changes.Store, error) {
 	if err := CheckProposal(p); err != nil {
 		return nil, err
 	}
-	o := pipeline.Part(p, func(p *pipeline.Pipeline) *opened {
-		store, err := changes.Open(changes.Config{Dir: pipeline.Settings[Config](p).Dir})
+	o := pipeline.PackageState(p, func(p *pipeline.Pipeline) *opened {
+		store, err := changes.Open(changes.Config{Dir: pipeline.PackageSettings[Config](p).Dir})
 		if err == nil {
 			err = store.Recover(context.Background())
 		}

@@ -34,7 +34,7 @@ func newProject(t *testing.T) project {
 	}
 	p, log, secrets := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		c.Keys = keys
-		pipeline.SettingsIn[workspace.Config](c).Dir = filepath.Join(t.TempDir(), "changes")
+		pipeline.EnsureSettings[workspace.Config](c).Dir = filepath.Join(t.TempDir(), "changes")
 	})
 	secrets.Set("default", "TOKEN", []byte("Zx9hV4kq-72mLw0p"))
 	dir := t.TempDir()

@@ -118,7 +118,7 @@ type watcher struct {
 func (c *call) createWatcher(q *watchRequest) (any, error) {
 	s, id := c.Server, "w"+rand.Text()
 	s.sweep()
-	ctx, end := identity.Lasting(c.ctx) // but no longer than the token of its creator
+	ctx, end := identity.WithoutRequest(c.ctx) // but no longer than the token of its creator
 	cancel := func() { end(nil) }
 	stop := context.AfterFunc(s.life, cancel)
 	v := &watcher{namespace: c.Namespace, session: c.Target.Session, cancel: cancel, fetching: map[*context.CancelFunc]bool{}}

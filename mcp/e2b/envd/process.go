@@ -301,7 +301,7 @@ func (c *call) streamInput() error {
 		if err != nil {
 			return err
 		}
-		door.VisitOf(c.ctx).Free()
+		door.VisitOf(c.ctx).ReleaseBody()
 	}
 }
 

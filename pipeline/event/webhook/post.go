@@ -39,7 +39,7 @@ type details struct {
 func (s *Sender) deliver(e event.Event) {
 	body, err := json.Marshal(message{e.Name, e.Time.UTC(), details{e.Seq, e.Run, e.Namespace, e.Data}})
 	if err != nil {
-		s.lose(fmt.Errorf("write event %d as JSON: %w", e.Seq, err))
+		s.dropEvent(fmt.Errorf("write event %d as JSON: %w", e.Seq, err))
 		return
 	}
 	id := s.prefix + strconv.FormatUint(e.Seq, 10)
@@ -50,13 +50,13 @@ func (s *Sender) deliver(e event.Event) {
 			s.sent.Add(1)
 			return
 		case wait < 0 || try == tries || s.gone.Load() || !s.sleep(s.backOff(try, wait)):
-			s.lose(err)
+			s.dropEvent(err)
 			return
 		}
 	}
 }
 
-func (s *Sender) lose(err error) {
+func (s *Sender) dropEvent(err error) {
 	s.lost.Add(1)
 	s.mu.Lock()
 	s.why = err.Error()
@@ -98,7 +98,7 @@ func (s *Sender) post(id string, body []byte) (wait time.Duration, err error) {
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, event.MaxAnswer))
 	resp.Body.Close()
-	return s.judge(resp)
+	return s.checkResponse(resp)
 }
 
 func (s *Sender) request(id string, body []byte) (*http.Request, error) {
@@ -121,8 +121,8 @@ func (s *Sender) request(id string, body []byte) (*http.Request, error) {
 	return req, nil
 }
 
-// judge returns the error in a receiver's answer, and how long to wait before the next try.
-func (s *Sender) judge(resp *http.Response) (wait time.Duration, err error) {
+// checkResponse returns the error in a receiver's answer, and how long to wait before the next try.
+func (s *Sender) checkResponse(resp *http.Response) (wait time.Duration, err error) {
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return 0, nil

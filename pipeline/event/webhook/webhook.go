@@ -111,7 +111,7 @@ func start(c Config, p pace) (*Sender, error) {
 	s.postCtx, s.end = context.WithCancel(context.Background())
 	s.sub, _, _ = c.Bus.Listen(event.Filter{Namespace: event.All, Kinds: c.Kinds}, queued, 0)
 	for range event.AtOnce {
-		s.workers.Go(s.work)
+		s.workers.Go(s.sendLoop)
 	}
 	s.reporter.Go(s.report)
 	return s, nil
@@ -144,8 +144,8 @@ func (s *Sender) Stats() Stats {
 	return Stats{Sent: s.sent.Load(), Dropped: s.lost.Load() + s.sub.Missed()}
 }
 
-// work posts one event after the other.
-func (s *Sender) work() {
+// sendLoop posts one event after the other.
+func (s *Sender) sendLoop() {
 	for e := range s.sub.Events() {
 		if s.gone.Load() || s.postCtx.Err() != nil {
 			s.lost.Add(1)

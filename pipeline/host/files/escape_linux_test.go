@@ -33,17 +33,17 @@ func newPlace(t *testing.T) *place {
 			t.Fatal(err)
 		}
 	}
-	p.put(p.root+"/a.txt", "inside\n")
-	p.put(p.root+"/sub/b.txt", "below\n")
-	p.put(p.outside+"/secret", outsideText)
-	p.put(base+"/own/keys/key", outsideText)
+	p.writeFile(p.root+"/a.txt", "inside\n")
+	p.writeFile(p.root+"/sub/b.txt", "below\n")
+	p.writeFile(p.outside+"/secret", outsideText)
+	p.writeFile(base+"/own/keys/key", outsideText)
 	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home", []string{p.root + "/obeyed", "of/a-Client.json"}), MaxBytes: 1 << 20}
 	return p
 }
 
 const outsideText = "this must never be seen\n"
 
-func (p *place) put(name, text string) {
+func (p *place) writeFile(name, text string) {
 	p.t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		p.t.Fatal(err)
@@ -68,14 +68,14 @@ func TestEscapes(t *testing.T) {
 	if err := unix.Mkfifo(p.root+"/fifo", 0o666); err != nil {
 		t.Fatal(err)
 	}
-	p.put(p.root+"/sub/.env", "A=1\n")
+	p.writeFile(p.root+"/sub/.env", "A=1\n")
 	for _, dir := range []string{".git/hooks", ".ssh", "x/.GNUPG", "hooks", "bare/objects", "bare/refs"} {
 		if err := os.MkdirAll(p.root+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.put(p.root+"/.ssh/config", "x")
-	p.put(p.root+"/x/.GNUPG/key", "x")
+	p.writeFile(p.root+"/.ssh/config", "x")
+	p.writeFile(p.root+"/x/.GNUPG/key", "x")
 	tests := []struct{ name, path, want string }{
 		{"dots", p.root + "/../outside/secret", ".."},
 		{"dots inside", p.root + "/sub/../a.txt", ".."},
@@ -199,7 +199,7 @@ func TestNamed(t *testing.T) {
 	if err := os.MkdirAll(p.root+"/.ssh/sub", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p.put(p.root+"/.ssh/sub/x", "x")
+	p.writeFile(p.root+"/.ssh/sub/x", "x")
 	for root, want := range map[string]bool{p.root: false, p.root + "/.ssh": true, p.root + "/.ssh/sub": true, p.root + "/.ssh/sub/x": true} {
 		a := Access{Roots: []Root{{Path: root}}, Guard: p.Guard, MaxBytes: 100}
 		if _, err := a.Read(t.Context(), p.root+"/.ssh/sub/x"); (err == nil) != want {
@@ -230,11 +230,11 @@ func TestTraps(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	p.put(p.root+"/.git/config", "[core]")
+	p.writeFile(p.root+"/.git/config", "[core]")
 	if _, err := p.Read(t.Context(), p.root+"/.git/config"); err != nil {
 		t.Errorf("what is only run may be read: %v", err)
 	}
-	p.put(p.root+"/.nobody-knows-this/y", "y")
+	p.writeFile(p.root+"/.nobody-knows-this/y", "y")
 	if _, err := p.Read(t.Context(), p.root+"/.nobody-knows-this/y"); err != nil {
 		t.Errorf("what is hidden may be read: %v", err)
 	}
@@ -298,7 +298,7 @@ func TestSwapped(t *testing.T) {
 func TestLarge(t *testing.T) {
 	p := newPlace(t)
 	sparse := p.root + "/sparse"
-	p.put(sparse, "")
+	p.writeFile(sparse, "")
 	if err := os.Truncate(sparse, 1<<40); err != nil {
 		hosttest.SkipMissing(t, "sparse files", err.Error())
 	}
@@ -368,7 +368,7 @@ func TestBindMount(t *testing.T) {
 		if info, _ := os.Stat(from); info.IsDir() {
 			_ = os.Mkdir(to, 0o755)
 		} else {
-			p.put(to, "")
+			p.writeFile(to, "")
 		}
 		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
 			hosttest.SkipMissing(t, "mount", err.Error())

@@ -22,7 +22,7 @@ func (a Access) List(ctx context.Context, name string, deep bool, limit int) (al
 	if err != nil {
 		return nil, false, err
 	}
-	d, err := a.enter(name, false)
+	d, err := a.openParent(name, false)
 	if err != nil {
 		return nil, false, err
 	}

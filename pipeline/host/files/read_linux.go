@@ -16,7 +16,7 @@ func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.enter(name, false)
+	d, err := a.openParent(name, false)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type rootedPath struct {
 
 func (d *rootedPath) Close() error { return d.dir.Close() }
 
-// enter opens the root that holds a clean path, the narrowest first, and refuses what the guard refuses.
-func (a Access) enter(name string, write bool) (*rootedPath, error) {
+// openParent opens the root that holds a clean path, the narrowest first, and refuses what the guard refuses.
+func (a Access) openParent(name string, write bool) (*rootedPath, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (a Access) Check(name string, write bool) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.enter(name, write)
+	d, err := a.openParent(name, write)
 	if err == nil {
 		d.Close()
 	}

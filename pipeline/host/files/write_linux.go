@@ -76,7 +76,7 @@ func (a Access) target(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.enter(name, true)
+	d, err := a.openParent(name, true)
 	if err != nil {
 		return nil, err
 	}

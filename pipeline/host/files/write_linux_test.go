@@ -158,7 +158,7 @@ func TestFullDisk(t *testing.T) {
 		hosttest.SkipMissing(t, "mount", err.Error())
 	}
 	t.Cleanup(func() { _ = unix.Unmount(p.root, unix.MNT_DETACH) })
-	p.put(p.root+"/a.txt", "as it was\n")
+	p.writeFile(p.root+"/a.txt", "as it was\n")
 	for _, mode := range []string{Overwrite, Append} {
 		_, err := p.Write(t.Context(), p.root+"/a.txt", make([]byte, 400<<10), mode)
 		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "disk is full") {
@@ -180,7 +180,7 @@ func TestFullDisk(t *testing.T) {
 // Writers at once: what is there afterwards is what one of them wrote, and appended lines are all there.
 func TestConcurrent(t *testing.T) {
 	p := newPlace(t)
-	p.put(p.root+"/log", "")
+	p.writeFile(p.root+"/log", "")
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -298,7 +298,7 @@ func TestTidy(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := p.root + "/" + tempPrefix + "stale" + tempSuffix
-	p.put(stale, "x")
+	p.writeFile(stale, "x")
 	for name, to := range map[string]string{"link": p.outside + "/secret", "dir": p.outside} {
 		if err := os.Symlink(to, p.root+"/"+tempPrefix+name+tempSuffix); err != nil {
 			t.Fatal(err)
@@ -328,8 +328,8 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.put(p.root+"/.ssh/key", "x")
-	p.put(p.root+"/sub/deep/\x1b\xff", "xyz")
+	p.writeFile(p.root+"/.ssh/key", "x")
+	p.writeFile(p.root+"/sub/deep/\x1b\xff", "xyz")
 	p.link(p.outside, "out")
 	if err := unix.Mkfifo(p.root+"/fifo", 0o666); err != nil {
 		t.Fatal(err)

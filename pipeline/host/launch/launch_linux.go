@@ -155,7 +155,7 @@ func wait(pid int, gone <-chan struct{}, t Task) Report {
 			return r
 		case p == pid:
 			done = true
-			r.take(status, usage)
+			r.addProcess(status, usage)
 			close(ended)
 		case done:
 			r.Killed++
@@ -163,7 +163,7 @@ func wait(pid int, gone <-chan struct{}, t Task) Report {
 	}
 }
 
-func (r *Report) take(status syscall.WaitStatus, usage syscall.Rusage) {
+func (r *Report) addProcess(status syscall.WaitStatus, usage syscall.Rusage) {
 	r.CPU, r.Memory = (usage.Utime.Nano()+usage.Stime.Nano())/1000, usage.Maxrss<<10
 	if status.Signaled() {
 		r.Signal = int(status.Signal())
