@@ -140,7 +140,7 @@ func openPrepared(ctx context.Context, path string, l *Log) (*Log, error) {
 	}
 	if s != nil {
 		if err := l.recordLoss(ctx); err != nil && s.Log != nil {
-			s.Log.Error("it is not known whether the audit log has all rows that were acknowledged", "log", l.path, "error", err)
+			s.Log.Error("can't tell whether the audit log has all acknowledged rows", "log", l.path, "error", err)
 		}
 		settling, stop := context.WithCancel(context.Background())
 		l.stopOwedLoop, l.owedLoopDone = stop, make(chan struct{})

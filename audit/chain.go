@@ -27,7 +27,7 @@ func (c *chain) verifyRow(r Row) *Bad {
 	hash := hashRow(r)
 	switch {
 	case r.Seq < c.next:
-		return &Bad{r.Seq, "stands before the first row"}
+		return &Bad{r.Seq, "precedes the first row"}
 	case r.Seq > c.next:
 		return &Bad{c.next, fmt.Sprintf("is missing: the row after row %d is row %d", c.next-1, r.Seq)}
 	case len(r.Prev) == 2*linkSize && r.Seq > 1:

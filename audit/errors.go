@@ -93,7 +93,7 @@ func advice(code int, wait time.Duration) string {
 	case sqlite3.SQLITE_FULL:
 		return "free some disk space, or delete old files of the log: sandboxmcp audit rotate --keep 90d; rows that were acknowledged are safe"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "the file is damaged, or no audit log: " + schema.Advice
+		return "the file is damaged, or not an audit log: " + schema.Advice
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return remedyWritable
 	case sqlite3.SQLITE_IOERR:

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-var errNothing = errors.New("the log has nothing about it")
+var errNothing = errors.New("the log has no entry for it")
 
 // rowForProof returns the row for Proof: the row of a number, or the row of a run.
 func (l *Log) rowForProof(ctx context.Context, id string) (stored, error) {

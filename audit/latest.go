@@ -96,7 +96,7 @@ func (s *signer) checkLatestFile(ctx context.Context, l *logFile, origin string,
 func (s *signer) checkSameRoot(ctx context.Context, c checkpoint.Head) error {
 	t, err := merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(c.Size)
 	if err == nil && t.Root() != c.Root {
-		err = fmt.Errorf("the rows up to %d are not what it says", c.Size)
+		err = fmt.Errorf("rows 1-%d do not match it", c.Size)
 	}
 	return err
 }

@@ -273,7 +273,7 @@ func Owe(path string, why error, entries ...Entry) error {
 	l := &Log{path: path, now: time.Now}
 	err = l.keepOwed(r.rows, why)
 	if owed, is := errors.AsType[*Owed](err); is && owed.lost {
-		return fmt.Errorf("the row of this is lost: %w", why)
+		return fmt.Errorf("its audit row is lost: %w", why)
 	}
 	return err
 }

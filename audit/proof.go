@@ -82,7 +82,7 @@ type proof struct {
 const proofHead = "c2sp.org/tlog-proof@v1\n"
 
 // ErrNoProof is the error for text that is not a proof.
-var ErrNoProof = errors.New("it is no tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
+var ErrNoProof = errors.New("it is not a tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
 
 func (p proof) text() ([]byte, error) {
 	row, err := json.Marshal(p.row)
@@ -221,7 +221,7 @@ func (l *Log) CheckContinues(ctx context.Context, note []byte, keys []checkpoint
 		t, err = n.Tree(c.Size)
 	}
 	if err == nil && t.Root() != c.Root {
-		return c.Size, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.Size)
+		return c.Size, fmt.Errorf("rows 1-%d do not match it: they were rewritten", c.Size)
 	}
 	return c.Size, l.readError(err)
 }

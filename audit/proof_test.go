@@ -50,7 +50,7 @@ func TestProof(t *testing.T) {
 	if p, checkErr := CheckProof(text, keys('a')); err != nil || checkErr != nil || p.Row.Run != "r6" || receiptHash(p.Row.Data) == nil {
 		t.Errorf("of a run: got %+v, %v, %v", p, err, checkErr)
 	}
-	for id, want := range map[string]string{"0": "no row 0", "1352": "no row 1352", "-1": "no row -1", "": "nothing about it", "none": "nothing about it", "9223372036854775807": "no row"} {
+	for id, want := range map[string]string{"0": "no row 0", "1352": "no row 1352", "-1": "no row -1", "": "no entry for it", "none": "no entry for it", "9223372036854775807": "no row"} {
 		_, err := l.Proof(t.Context(), id)
 		wantError(t, err, want)
 	}
@@ -187,8 +187,8 @@ func TestCheckProofRefuses(t *testing.T) {
 		keys []checkpoint.Key
 		want string
 	}{
-		"nothing":              {"", keys('a'), "no tlog-proof"},
-		"another version":      {edit("@v1", "@v2"), keys('a'), "no tlog-proof"},
+		"nothing":              {"", keys('a'), "not a tlog-proof"},
+		"another version":      {edit("@v1", "@v2"), keys('a'), "not a tlog-proof"},
 		"no key":               {good, nil, "public key is needed"},
 		"another key":          {good, keys('b'), "no known key"},
 		"row edited":           {with("default", "Default"), keys('a'), "row 2 in it was edited"},

@@ -155,7 +155,7 @@ func (s *signer) continueFrom(ctx context.Context, signed checkpoint.Head, note 
 	}
 	if s.tree.Root() != signed.Root {
 		s.tree, s.nodes = merkle.Tree{}, nil
-		return fmt.Errorf("the rows up to %d are not what the checkpoint there says: see sandboxmcp audit verify", signed.Size)
+		return fmt.Errorf("rows 1-%d do not match the checkpoint there: see sandboxmcp audit verify", signed.Size)
 	}
 	return nil
 }

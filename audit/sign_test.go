@@ -313,13 +313,13 @@ func TestSigningRefuses(t *testing.T) {
 		path, sql, latest, want string
 	}{
 		"an older copy put back":      {older, "", string(latest), "an older copy was put in the log's place"},
-		"a row rewritten":             {original, rewriteFrom(t, original, 35), "-", "not what the checkpoint there says"},
-		"a row rewritten, other file": {original, rewriteFrom(t, original, 35) + "; DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints WHERE size > 20", string(latest), "not what it says"},
+		"a row rewritten":             {original, rewriteFrom(t, original, 35), "-", "do not match the checkpoint there"},
+		"a row rewritten, other file": {original, rewriteFrom(t, original, 35) + "; DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints WHERE size > 20", string(latest), "do not match it"},
 		"the file is garbage":         {original, "", "garbage", "not a signed checkpoint"},
 		"the file of another log":     {original, "", strings.ReplaceAll(string(latest), "audit/", "audit/0"), "of another log"},
 		"the checkpoint is garbage":   {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = 'x' WHERE size = 40", "", "not a signed checkpoint"},
 		"the checkpoint was edited":   {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = replace(note, 'sandboxmcp-audit/', 'Sandboxmcp-audit/') WHERE size = 40", "", "of another log"},
-		"the tree was edited":         {large(t, 600), "DROP TRIGGER tree_no_update; UPDATE tree SET hash = zeroblob(32)", "-", "not what the checkpoint there says"},
+		"the tree was edited":         {large(t, 600), "DROP TRIGGER tree_no_update; UPDATE tree SET hash = zeroblob(32)", "-", "do not match the checkpoint there"},
 		"the end is cut off":          {original, "DELETE FROM audit WHERE seq > 30", "", "covers 40 rows, and the log has"},
 		"the end of a whole block":    {large(t, 512), "DELETE FROM audit WHERE seq > 500", "-", "covers 512 rows, and the log has"},
 		"rows are gone":               {original, "DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints; DELETE FROM audit WHERE seq = 39", "-", "row 39 is missing"},

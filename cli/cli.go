@@ -178,7 +178,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 // commandOrder is the order of commands in the help: beginners' commands first. Others come last.
 func commandOrder() []string {
 	return []string{
-		"run", "validate", "install", "runtimes", "artifacts", // code
+		"run", "validate", "install", "runtimes", "artifacts", "changes", // code
 		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
 		"approvals", "approve", "deny", "egress", "vault", "token", // what people decide
 		"web", "host", // outside of sandboxes

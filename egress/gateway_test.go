@@ -509,7 +509,7 @@ func TestGone(t *testing.T) {
 			}})
 			conn := w.connect("a.test")
 			<-asked
-			blocked(t, "egress.watch.func1")
+			blocked(t, "egress.watchHangUp.func1")
 			switch how {
 			case "reset":
 				_ = conn.SetLinger(0)
@@ -531,7 +531,7 @@ func TestHeld(t *testing.T) {
 	}})
 	w.server("a.test", echo)
 	conn := w.connect("a.test")
-	blocked(t, "egress.watch.func1")
+	blocked(t, "egress.watchHangUp.func1")
 	close(answer)
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n") // which is looked at as ever
 	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 403") {

@@ -594,7 +594,7 @@ func TestTLSGone(t *testing.T) {
 	})
 	conn := w.connect("a.test")
 	_, _ = conn.Write(unencryptedHello(t, "a.test"))
-	blocked(t, "egress.watch.func1")
+	blocked(t, "egress.watchHangUp.func1")
 	_ = conn.Close()
 	<-ended
 }

@@ -156,7 +156,7 @@ func (w *world) full(n int) {
 	hosttest.Until(w.t, fmt.Sprint(n, " transfers wait"), func() bool {
 		waiting := 0
 		for _, stack := range bytes.Split(all[:runtime.Stack(all, true)], []byte("\n\n")) {
-			if bytes.Contains(stack, []byte("egress.(*Gateway).pass(")) && bytes.Contains(stack, []byte("poll.(*FD).Write(")) {
+			if bytes.Contains(stack, []byte("egress.(*Gateway).copyAvailable(")) && bytes.Contains(stack, []byte("poll.(*FD).Write(")) {
 				waiting++
 			}
 		}
@@ -279,7 +279,7 @@ func TestNoDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.port, Addr: at.As4()})
-	blocked(t, "egress.ended") // the listener waits before it tries again
+	blocked(t, "egress.retryAfter") // the listener waits before it tries again
 	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
 	if err != nil {
 		t.Fatal(err)

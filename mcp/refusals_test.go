@@ -32,7 +32,7 @@ func TestRemedies(t *testing.T) {
 		{"execute_code", `{"code":"1","allowed_domains":["localhost"]}`, []string{"localhost is the sandbox itself", "egress.local in the operator's configuration", "(for a person to type)"}},
 		{"create_session", `{"allowed_domains":["localhost:3000"]}`, []string{"port of this machine", "egress.local in the operator's configuration"}},
 		{"request_egress", `{"domain":"app.localhost"}`, []string{`"domain"`, "localhost is the sandbox itself"}},
-		{"execute_code", `{"code":"1","backend":"docker"}`, []string{`no backend called "docker"`, "process"}},
+		{"execute_code", `{"code":"1","backend":"docker"}`, []string{`unknown backend "docker"`, "process"}},
 	}
 	rows = append(rows, files(`{"/etc/x":"a"}`, `"/etc/x"`, `relative`, `"x"`)...)
 	rows = append(rows, files(`{"../x/y":"a"}`, `"../x/y"`, `relative`)...)

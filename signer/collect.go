@@ -178,10 +178,10 @@ func (c *collector) stageUnlessWithheld(ctx context.Context, f File, redacted st
 		return why, nil
 	}
 	if c.dir != nil && strings.EqualFold(f.Name, sumsName) {
-		return "its name is kept for the list of sums", nil
+		return "its name is reserved for the list of sums", nil
 	}
 	if c.dir != nil && strings.EqualFold(f.Name, ReceiptName) {
-		return "its name is kept for the receipt", nil
+		return "its name is reserved for the receipt", nil
 	}
 	from := io.Reader(s)
 	if c.o.ContainsSecret != nil {

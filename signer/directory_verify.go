@@ -110,11 +110,11 @@ func extraFiles(dir string, known map[string]bool) (problems []Problem, err erro
 			more++
 			return nil
 		}
-		problems = append(problems, Problem{Kind: Extra, Name: escapeInvalidUTF8(filepath.ToSlash(name)), Why: "nothing vouches for it"})
+		problems = append(problems, Problem{Kind: Extra, Name: escapeInvalidUTF8(filepath.ToSlash(name)), Why: "it is not listed"})
 		return nil
 	})
 	if more > 0 {
-		problems = append(problems, Problem{Kind: Extra, Why: fmt.Sprintf("nothing vouches for %d more", more)})
+		problems = append(problems, Problem{Kind: Extra, Why: fmt.Sprintf("%d more files are not listed", more)})
 	}
 	return problems, err
 }
@@ -133,7 +133,7 @@ func ParseHash(text string) (string, error) {
 	s := strings.ToLower(strings.TrimSpace(text))
 	s = strings.TrimPrefix(s, "sha256:")
 	if !isHash(s) {
-		return "", fmt.Errorf("%q is no SHA-256: that is 64 hexadecimal digits", clip(text))
+		return "", fmt.Errorf("%q is not a SHA-256 (64 hexadecimal digits)", clip(text))
 	}
 	return s, nil
 }

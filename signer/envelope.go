@@ -43,7 +43,7 @@ func ParseEnvelope(text []byte) (Envelope, error) {
 	// A map, since for a struct encoding/json also accepts a field "PAYLOAD".
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil || fields == nil {
-		return Envelope{}, errors.New("it is JSON, but no object")
+		return Envelope{}, errors.New("it is JSON, but not an object")
 	}
 	var e Envelope
 	var err error
@@ -103,5 +103,5 @@ func base64Field(fields map[string]json.RawMessage, name string) ([]byte, error)
 			return b, nil
 		}
 	}
-	return nil, fmt.Errorf("its field %q is no base64", name)
+	return nil, fmt.Errorf("its field %q is not base64", name)
 }

@@ -84,7 +84,7 @@ func (k *Key) Public() crypto.PublicKey { return k.key }
 // Sign signs a message, not its hash: opts must be crypto.Hash(0). random is not used.
 func (k *Key) Sign(random io.Reader, message []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if k.private == nil {
-		return nil, errors.New("there is no key to sign with")
+		return nil, errors.New("no key to sign with")
 	}
 	return k.private().Sign(random, message, opts)
 }

@@ -100,7 +100,7 @@ func onlyBlock(text []byte, kind string) (der []byte, why string) {
 	block, rest := pem.Decode(text)
 	switch {
 	case block == nil:
-		return nil, "is no PEM file, or was cut"
+		return nil, "is not a PEM file, or was cut off"
 	case block.Type != kind && strings.Contains(block.Type, "PRIVATE"):
 		return nil, fmt.Sprintf("holds a %s, not a %s", strings.ToLower(block.Type), strings.ToLower(kind))
 	case block.Type != kind:

@@ -66,7 +66,7 @@ func (k *Keys) checkDirectory() error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%q is no directory", k.dir)
+		return fmt.Errorf("%q is not a directory", k.dir)
 	case statefile.HasModes && info.Mode().Perm()&0o022 != 0 || statefile.IsForeign(info):
 		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
 	}

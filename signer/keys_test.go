@@ -259,15 +259,15 @@ func TestBadKeyFile(t *testing.T) {
 	}{
 		"empty":             {nil, "is empty"},
 		"blank":             {[]byte("\n\n"), "is empty"},
-		"text":              {[]byte("hello"), "is no PEM file"},
+		"text":              {[]byte("hello"), "is not a PEM file"},
 		"another kind":      {block("PRIVATE KEY", der), "another kind than Ed25519"},
 		"a public key":      {good.PEM(), "holds no private key"},
 		"of openssh":        {block("OPENSSH "+"PRIVATE KEY", []byte("x")), "holds a openssh private key"},
 		"two keys":          {slices.Concat(whole, whole), "more than one key"},
 		"rubbish in it":     {block("PRIVATE KEY", []byte("rubbish")), "holds no private key"},
-		"cut in the middle": {whole[:len(whole)/2], "is no PEM file, or was cut"},
-		"cut at the end":    {whole[:len(whole)-10], "is no PEM file, or was cut"},
-		"zeros":             {make([]byte, len(whole)), "is no PEM file"},
+		"cut in the middle": {whole[:len(whole)/2], "is not a PEM file, or was cut off"},
+		"cut at the end":    {whole[:len(whole)-10], "is not a PEM file, or was cut off"},
+		"zeros":             {make([]byte, len(whole)), "is not a PEM file"},
 		"huge":              {bytes.Repeat([]byte("x"), 1<<20), "too large"},
 	}
 	for name, c := range cases {

@@ -78,7 +78,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		if err := make(keys.privateKeyPath()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "no file") && !strings.Contains(err.Error(), "is a link") {
+		if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "not a file") && !strings.Contains(err.Error(), "is a link") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenKeys(path, nil); err == nil || !strings.Contains(err.Error(), "is no directory") {
+	if _, err := OpenKeys(path, nil); err == nil || !strings.Contains(err.Error(), "is not a directory") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func (p Problem) String() string {
 		text = fmt.Sprintf("%s: %s", p.Name, p.Why)
 	}
 	if p.Want != "" {
-		text += fmt.Sprintf(": it should be %s, and is %s", p.Want, p.Got)
+		text += fmt.Sprintf(": want %s, got %s", p.Want, p.Got)
 	}
 	return p.Kind + ": " + text
 }

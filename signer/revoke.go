@@ -69,14 +69,14 @@ func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason str
 }
 
 // ErrCurrent is the error for revoking the current signing key.
-var ErrCurrent = errors.New("it is the key that signs today: replace it first")
+var ErrCurrent = errors.New("it is the current signing key: replace it first")
 
 func (k *Keys) revokeLocked(ctx context.Context, id string, from time.Time, reason string) (file string, err error) {
 	switch now := time.Now(); {
 	case reason == "" || len(reason) > maxReason:
 		return "", fmt.Errorf("a reason of at most %d bytes is needed", maxReason)
 	case from.After(now):
-		return "", fmt.Errorf("%s is yet to come", from.Format(time.RFC3339))
+		return "", fmt.Errorf("%s is in the future", from.Format(time.RFC3339))
 	}
 	unlock, err := k.lockDirectory(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (k *Keys) revokeLocked(ctx context.Context, id string, from time.Time, reas
 		from = time.Unix(0, 0).UTC()
 	}
 	if !old.Revoked.IsZero() && old.Revoked.Before(from) {
-		return "", fmt.Errorf("it is revoked from %s on already: that is not taken back", old.Revoked.Format(time.RFC3339))
+		return "", fmt.Errorf("it is already revoked from %s on: a revocation can't be undone", old.Revoked.Format(time.RFC3339))
 	}
 	text, err := marshalStatement(statement{
 		Type: StatementType, Subject: []subject{newSubject("key:"+id, id)}, PredicateType: RevocationType,

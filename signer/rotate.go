@@ -87,7 +87,7 @@ func (k *Keys) PublicKeyByID(id string) (PublicKey, error) {
 	case err != nil:
 		return PublicKey{}, err
 	case p.ID() != id:
-		return PublicKey{}, fmt.Errorf("%q holds another key, %s: somebody has changed it", k.publicKeyPath(id), p.ID())
+		return PublicKey{}, fmt.Errorf("%q holds another key, %s: the file was changed", k.publicKeyPath(id), p.ID())
 	}
 	return p, nil
 }

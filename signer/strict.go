@@ -16,13 +16,13 @@ const maxJSONDepth = 16
 // ignores; invalid UTF-8; and text after the end. It limits the depth.
 func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
-		return errors.New("it is no JSON: some of it is not UTF-8")
+		return errors.New("it is not JSON: some of it is not UTF-8")
 	}
 	if !json.Valid(text) {
 		if len(bytes.TrimSpace(text)) == 0 {
 			return errors.New("it is empty")
 		}
-		return errors.New("it is no JSON, was cut, or has something after its end")
+		return errors.New("it is not JSON, was cut off, or has text after its end")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // don't parse numbers

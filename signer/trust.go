@@ -182,7 +182,7 @@ func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotati
 	case err != nil:
 		return r, old, false, fmt.Errorf("the key in it: %w", err)
 	case len(s.subjects) != 1 || s.subjects[0].SHA256 != fresh.id || r.New != fresh.id || r.Old == r.New || r.At.IsZero():
-		return r, old, false, errors.New("it names other keys than it holds and is signed by")
+		return r, old, false, errors.New("it names keys other than those that it holds and that signed it")
 	}
 	if known, ok := find(r.Old); ok {
 		if by, _, problems := NewTrust(known).trustedSigner(e); len(problems) > 0 {

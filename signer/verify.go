@@ -95,13 +95,13 @@ func parseStatement(text []byte) (verifiedStatement, error) {
 		Predicate     json.RawMessage `json:"predicate"`
 	}
 	if err := json.Unmarshal(text, &read); err != nil {
-		return verifiedStatement{}, errors.New("it is JSON, but no in-toto statement")
+		return verifiedStatement{}, errors.New("it is JSON, but not an in-toto statement")
 	}
 	if read.Type != StatementType {
 		return verifiedStatement{}, fmt.Errorf("its type is %q, not %s", clip(read.Type), StatementType)
 	}
 	if len(read.Subject) == 0 {
-		return verifiedStatement{}, errors.New("it is about nothing: it has no subject")
+		return verifiedStatement{}, errors.New("it has no subject")
 	}
 	s := verifiedStatement{kind: read.PredicateType, predicate: read.Predicate}
 	seen := map[string]bool{}
@@ -136,7 +136,7 @@ func (s subject) exactName() (string, error) {
 // parsePredicate parses the predicate of a statement, which must be of this kind.
 func (s verifiedStatement) parsePredicate(kind string, into any) error {
 	if s.kind != kind {
-		return fmt.Errorf("it is about something else: its predicate is a %q, not a %s", clip(s.kind), kind)
+		return fmt.Errorf("wrong predicate %q, want %s", clip(s.kind), kind)
 	}
 	if err := json.Unmarshal(s.predicate, into); err != nil {
 		return errors.New("its predicate can't be read")

@@ -143,7 +143,7 @@ func (r *Report) addDangers(source []byte, found findings, off []string) {
 	hits := found.Hits
 	if found.Unread != "" {
 		hits = append(hits, ruleHit{unread, -1})
-		r.Notes = append(r.Notes, "not all of the code was looked at: "+found.Unread)
+		r.Notes = append(r.Notes, "not all of the code was inspected: "+found.Unread)
 	}
 	slices.SortStableFunc(hits, func(a, b ruleHit) int { return cmp.Or(a.At-b.At, strings.Compare(a.Rule, b.Rule)) })
 	rules := rulesTable().rules

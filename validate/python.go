@@ -55,8 +55,8 @@ type pythonAnswer struct {
 func (r *Report) inspectPython(ctx context.Context, source []byte, o Options) (f findings, err error) {
 	defer f.recoverPanic()
 	if o.Python == nil {
-		r.Notes = append(r.Notes, "the syntax is checked by the interpreter: there is none here to ask before")
-		return findings{Unread: "there is no Python interpreter to ask"}, nil
+		r.Notes = append(r.Notes, "the syntax is checked only when the code runs: there is no interpreter here to check it before")
+		return findings{Unread: "there is no Python interpreter"}, nil
 	}
 	request, err := json.Marshal(map[string]any{"source": source, "cell": o.Cell, "notebook": o.Notebook, "calls": rulePaths(Python)})
 	if err != nil {

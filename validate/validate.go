@@ -164,7 +164,7 @@ func unknownExtension(name string) string {
 	if ext := path.Ext(baseName(name)); ext != "" {
 		return fmt.Sprintf("no language is known for %.40q: say --language %s (known: %s), or begin it with a line such as #!/usr/bin/env perl", ext, Languages, known)
 	}
-	return "the name has no extension, and the script no first line such as #!/usr/bin/env python3, to tell the language by: say --language " + Languages
+	return "the language is unknown: the name has no extension, and the script no first line such as #!/usr/bin/env python3: give --language " + Languages
 }
 
 // baseName returns the last part of a path of any system.
@@ -197,7 +197,7 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 		return nil, &Problem{Text: "the script is in UTF-16: save it as UTF-8"}
 	case at >= 0:
 		p := problemAt(source, at)
-		p.Text = "a NUL byte: this is no script but binary data, or text in a wide encoding (save it as UTF-8)"
+		p.Text = "a NUL byte: this is binary data, or text in a wide encoding, not a script (save it as UTF-8)"
 		return nil, &p
 	}
 	warnings, bad = checkEncoding(k, source)

@@ -50,7 +50,7 @@ func (b Binding) validate(value []byte) error {
 	}
 	for _, h := range b.Hosts {
 		if h == "" || len(h) > maxHost || strings.IndexFunc(h, func(r rune) bool { return r <= ' ' || r == 0x7f }) >= 0 {
-			return fmt.Errorf("%.40q is no host", h)
+			return fmt.Errorf("%.40q is not a host", h)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func (e *Entry) validate(value []byte, of int) error {
 	switch {
 	case err != nil:
 	case e.Store != InSealed && e.Store != InKeyring:
-		err = fmt.Errorf("there is no store %.40q to add to: use sealed or keyring", e.Store)
+		err = fmt.Errorf("unknown store %.40q: use sealed or keyring", e.Store)
 	case e.Store == InKeyring && of > 1:
 		err = errors.New("a keyring takes one secret at a time")
 	}

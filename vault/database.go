@@ -107,7 +107,7 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case id != schemaID:
-		return fmt.Errorf("%q is no vault: put a backup back, or move it away", s.databasePath())
+		return fmt.Errorf("%q is not a vault: put a backup back, or move it away", s.databasePath())
 	case version < schemaVersion:
 		return fmt.Errorf("the format of %q is version %d, which no release had, and this program knows version %d: move it away and add the secrets again",
 			s.databasePath(), version, schemaVersion)
@@ -141,7 +141,7 @@ func (s *Sealed) explainError(err error) error {
 		case sqlite3.SQLITE_BUSY:
 			advice = fmt.Sprintf("another process has held its lock for %v: end it", lockWait)
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR:
-			advice = "the file is damaged, or no vault: put a backup back, or move it away and add the secrets again"
+			advice = "the file is damaged, or not a vault: put a backup back, or move it away and add the secrets again"
 		case sqlite3.SQLITE_FULL:
 			advice = "free some disk space; nothing was changed"
 		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:

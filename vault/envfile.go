@@ -60,7 +60,7 @@ func ReadEnvFile(text []byte) ([]EnvVariable, error) {
 	}
 	if len(p.bad) > 0 {
 		wipeVariables(found)
-		return nil, fmt.Errorf("these are no names of secrets: %s: use letters, digits and _, not a digit first", strings.Join(p.bad, ", "))
+		return nil, fmt.Errorf("not valid names of secrets: %s: use letters, digits and _, not a digit first", strings.Join(p.bad, ", "))
 	}
 	return found, nil
 }
@@ -149,7 +149,7 @@ func (p *envParser) parseUnquoted() []byte {
 	return bytes.Clone(bytes.TrimRight(value, blanks))
 }
 
-var errUnclosedQuote = errors.New("the quote that begins the value does not end")
+var errUnclosedQuote = errors.New("the opening quote is not closed")
 
 func (p *envParser) parseSingleQuoted() ([]byte, error) {
 	end := bytes.IndexByte(p.text[1:], '\'')
@@ -202,7 +202,7 @@ func (p *envParser) advance(n int) {
 func (p *envParser) expectLineEnd() error {
 	rest, after, _ := bytes.Cut(p.text, []byte("\n"))
 	if trimmed := bytes.Trim(rest, blanks); len(trimmed) > 0 && (trimmed[0] != '#' || len(rest) == len(bytes.TrimLeft(rest, blanks))) {
-		return errors.New("something follows the quote that ends the value")
+		return errors.New("unexpected text after the closing quote")
 	}
 	p.text = after
 	p.line++

@@ -107,7 +107,7 @@ func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
 	}
 	id, err := parseIdentity(text)
 	if err == nil && id.name() != k.name {
-		err = errors.New("it is another one than is named there")
+		err = errors.New("it is not the key that is named there")
 	}
 	if err != nil {
 		return identity{}, fmt.Errorf("the key of the vault is in the keyring, as %q says: %w", s.keyFilePath(), err)

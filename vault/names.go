@@ -20,9 +20,9 @@ func checkKey(key string) error {
 	case key == "":
 		return errors.New("a secret has no name")
 	case strings.Contains(key, "="):
-		return errors.New("a secret is asked for by its name alone, without = and a value")
+		return errors.New("name the secret alone, without = and a value")
 	case i >= 0:
-		return fmt.Errorf("the name of a secret is not valid from byte %d on: %s", i+1, rule)
+		return fmt.Errorf("the name of a secret is invalid at byte %d: %s", i+1, rule)
 	case isDigit(key[0]):
 		return fmt.Errorf("the name of a secret begins with a digit: %s", rule)
 	case len(key) > maxName:
@@ -35,7 +35,7 @@ func checkKey(key string) error {
 func checkNamespace(namespace string) error {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 	if namespace == "" || len(namespace) > maxName || namespace[0] == '.' || !allBytes(namespace, ok) {
-		return fmt.Errorf("%.40q is no namespace: use letters, digits, -, _ and ., not a dot first, at most %d bytes",
+		return fmt.Errorf("%.40q is not a namespace: use letters, digits, -, _ and ., not a dot first, at most %d bytes",
 			namespace, maxName)
 	}
 	return nil

@@ -43,8 +43,8 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		make func() error
 		want string
 	}{
-		"fifo":      {func() error { return syscall.Mkfifo(s.keyFilePath(), 0o600) }, "is no file"},
-		"directory": {func() error { return os.Mkdir(s.keyFilePath(), 0o700) }, "is no file"},
+		"fifo":      {func() error { return syscall.Mkfifo(s.keyFilePath(), 0o600) }, "is not a file"},
+		"directory": {func() error { return os.Mkdir(s.keyFilePath(), 0o700) }, "is not a file"},
 		"link":      {func() error { return os.Symlink(elsewhere, s.keyFilePath()) }, "is a link"},
 	} {
 		os.Remove(s.keyFilePath())

@@ -304,7 +304,7 @@ func TestRotate(t *testing.T) {
 		"other namespace": {"team", "KEY", "new-value", "not in the vault"},
 		"no value":        {"default", "KEY", "", "empty"},
 		"two lines":       {"default", "KEY", "new\nvalue", "line break"},
-		"name":            {"default", "KEY=new-value", "x", "by its name alone"},
+		"name":            {"default", "KEY=new-value", "x", "name the secret alone"},
 	} {
 		_, err := recorded.Rotate(t.Context(), c.namespace, c.key, []byte(c.value))
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "new-value") {
@@ -342,7 +342,7 @@ func TestAddAll(t *testing.T) {
 	for name, c := range map[string]struct {
 		all  []Addition
 		says string
-	}{"there": {some("NEW", "THERE"), "secret THERE"}, "empty": {bad, "secret TWO"}, "name": {some("NEW", "A B"), "not valid"}} {
+	}{"there": {some("NEW", "THERE"), "secret THERE"}, "empty": {bad, "secret TWO"}, "name": {some("NEW", "A B"), "invalid"}} {
 		if err := s.AddAll(t.Context(), c.all, false); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v", name, err)
 		}

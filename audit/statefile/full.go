@@ -23,7 +23,7 @@ func Overwrite(path string, old, fresh []byte) error {
 		return err
 	}
 	if len(old) != len(fresh) || bytes.Count(content, old) != 1 {
-		return fmt.Errorf("%q has not what is to be overwritten", path)
+		return fmt.Errorf("%q does not have the bytes to overwrite", path)
 	}
 	if _, err := f.WriteAt(fresh, int64(bytes.Index(content, old))); err != nil {
 		return err

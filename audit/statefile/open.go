@@ -9,7 +9,7 @@ import (
 )
 
 // errIrregular is the error for a file without a definite end.
-var errIrregular = errors.New("it is no regular file")
+var errIrregular = errors.New("it is not a regular file")
 
 // Open opens a regular file for reading. It refuses any other file without waiting for it.
 func Open(path string) (*os.File, error) {

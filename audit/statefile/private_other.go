@@ -22,7 +22,7 @@ func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%q is no file", path)
+		return nil, nil, fmt.Errorf("%q is not a file", path)
 	}
 	f, err := os.Open(path)
 	return f, info, err

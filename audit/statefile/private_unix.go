@@ -30,7 +30,7 @@ func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%q is no file", path)
+		err = fmt.Errorf("%q is not a file", path)
 	case info.Mode().Perm()&0o077 != 0:
 		err = fmt.Errorf("others on this machine may read %q: chmod 600 it, and %s", path, advice)
 	case IsForeign(info):

@@ -134,7 +134,7 @@ func newCosigner(text string) (c cosigner, err error) {
 	hash, err := hex.DecodeString(parts[1])
 	key, keyErr := base64.StdEncoding.DecodeString(parts[2])
 	if err != nil || keyErr != nil || len(hash) != 4 || len(key) != 1+ed25519.PublicKeySize || key[0] != cosignature {
-		return c, errors.New("it is no key for cosignatures of version 1")
+		return c, errors.New("it is not a key for cosignatures of version 1")
 	}
 	if sum := sha256.Sum256([]byte(parts[0] + "\n" + string(key))); !bytes.Equal(sum[:4], hash) {
 		return c, errors.New("its hash is another one")
@@ -158,7 +158,7 @@ func (c cosigner) verifyAnswer(checkpoint, lines []byte) error {
 	text, _, _ := strings.Cut(string(checkpoint), "\n\n")
 	n, err := note.Open([]byte(text+"\n\n"+string(lines)), note.VerifierList(c))
 	if err != nil || len(n.Sigs) == 0 {
-		return fmt.Errorf("what the witness answered is no signature of %s on the checkpoint", c.name)
+		return fmt.Errorf("the witness's answer is not a signature of %s on the checkpoint", c.name)
 	}
 	return nil
 }

@@ -304,11 +304,11 @@ func TestLyingWitness(t *testing.T) {
 		lie  func(http.ResponseWriter, *http.Request) bool
 		want string
 	}{
-		"no signature":           {answer(200, ""), "no signature of witness.example"},
-		"nonsense":               {answer(200, "ok\n"), "no signature of"},
-		"of another text":        {answer(200, cosign("x\n1\ny\n", cosignerName, cosignerKey)), "no signature of"},
-		"by another key":         {answer(200, cosign("x\n", cosignerName, seeded("x"))), "no signature of"},
-		"without end":            {answer(200, strings.Repeat("x", 1<<20)), "no signature of"},
+		"no signature":           {answer(200, ""), "not a signature of witness.example"},
+		"nonsense":               {answer(200, "ok\n"), "not a signature of"},
+		"of another text":        {answer(200, cosign("x\n1\ny\n", cosignerName, cosignerKey)), "not a signature of"},
+		"by another key":         {answer(200, cosign("x\n", cosignerName, seeded("x"))), "not a signature of"},
+		"without end":            {answer(200, strings.Repeat("x", 1<<20)), "not a signature of"},
 		"a larger log":           {conflict("1000000\n"), "or the witness lies"},
 		"a size that is none":    {conflict("many\n"), "names no size"},
 		"a size below zero":      {conflict("-1\n"), "names no size"},

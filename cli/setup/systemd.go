@@ -22,7 +22,7 @@ func (p commands) systemdCommand() *cli.Command {
 		Name:      "systemd",
 		Usage:     "print systemd units that start the server when the first client connects",
 		UsageText: "sandboxmcp setup systemd [--listen ADDRESS]",
-		Description: `The units are system units for root, and user units otherwise (systemctl --user). Each begins with its path. Then:
+		Description: `The units are system units for root, and those of your user otherwise. Each begins with its path. Then:
 
   systemctl daemon-reload && systemctl enable --now sandboxmcp.socket
 

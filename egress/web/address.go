@@ -36,7 +36,7 @@ func Parse(text string) (*url.URL, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case len(text) > maxAddress:
-		return nil, refused("the address has %d bytes, and %d is the most", len(text), maxAddress)
+		return nil, refused("the address has %d bytes, the maximum is %d", len(text), maxAddress)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return nil, refused("the address has characters in it that no address can have")
 	}
@@ -76,7 +76,7 @@ func Port(u *url.URL) (int, error) {
 	case u.Port() != "":
 		n, err := strconv.Atoi(u.Port())
 		if err != nil || n < 1 || n > 65535 {
-			return 0, refused("%s is no port", quoteBrief(u.Port()))
+			return 0, refused("%s is not a port", quoteBrief(u.Port()))
 		}
 		return n, nil
 	case u.Scheme == "https":

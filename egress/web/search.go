@@ -102,9 +102,9 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 		f.Passed = append(f.Passed, e.name+": "+why)
 	}
 	if len(s.all) == 0 {
-		return f, remedy.For(errors.New("there is no search engine to ask"), "set ", remedy.Setting.With("web.searxng or web.brave_key"))
+		return f, remedy.For(errors.New("no search engine is configured"), "set ", remedy.Setting.With("web.searxng or web.brave_key"))
 	}
-	return f, fmt.Errorf("no search engine has answered: %s", strings.Join(f.Passed, "; "))
+	return f, fmt.Errorf("no search engine answered: %s", strings.Join(f.Passed, "; "))
 }
 
 // runQuery runs a query. It returns the results, or the reason why the engine did not answer; an error is one of read.

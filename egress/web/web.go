@@ -168,13 +168,13 @@ func (c *Client) readResponse(ctx context.Context, response *http.Response, at *
 		case errors.Is(err, io.EOF): // a response without a body may have Content-Encoding
 			return r, nil
 		case err != nil && ctx.Err() == nil:
-			return nil, fmt.Errorf("read %s: it says that the page is packed by gzip, and it is not", at.Hostname())
+			return nil, fmt.Errorf("read %s: the page is not gzip, as its header says", at.Hostname())
 		case err != nil:
 			return nil, timeoutError(ctx, at)
 		}
 		decoded = unpacked
 	default:
-		return nil, fmt.Errorf("read %s: the page is packed by %q, which was not asked for", at.Hostname(), quoteBrief(encoding))
+		return nil, fmt.Errorf("read %s: the page has the encoding %q, which was not requested", at.Hostname(), quoteBrief(encoding))
 	}
 	body, err := io.ReadAll(io.LimitReader(decoded, c.cfg.MaxBytes+1))
 	switch {

@@ -105,12 +105,12 @@ func TestAttacks(t *testing.T) {
 		"http://user:pw@to.example":                      "user name",
 		"http://":                                        "names no host",
 		"http:to.example":                                "names no host",
-		"http://to.example:0/":                           "is no port",
-		"http://to.example:70000/":                       "is no port",
+		"http://to.example:0/":                           "is not a port",
+		"http://to.example:70000/":                       "is not a port",
 		"http://to.example\\@inside.example/":            "can't be understood",
 		"http://to.example/\x00":                         "no address can have",
 		"http://a b.example/":                            "can't be understood",
-		"http://to.example/" + strings.Repeat("a", 9000): "8000 is the most",
+		"http://to.example/" + strings.Repeat("a", 9000): "the maximum is 8000",
 	} {
 		r, _, err := w.fetchPage(address)
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -246,7 +246,7 @@ func TestBodies(t *testing.T) {
 		err  string
 	}{
 		"/gzip": {5, false, ""}, "/bomb": {1 << 20, true, ""}, "/endless": {1 << 20, true, ""}, "/exact": {1 << 20, false, ""},
-		"/one-more": {1 << 20, true, ""}, "/short": {4, true, ""}, "/liar": {0, false, "it is not"}, "/brotli": {0, false, `"br"`},
+		"/one-more": {1 << 20, true, ""}, "/short": {4, true, ""}, "/liar": {0, false, "is not gzip"}, "/brotli": {0, false, `"br"`},
 		"/none": {0, false, ""},
 	} {
 		r, _, err := w.fetchPage(base + path)

@@ -33,7 +33,7 @@ var limitParameters = map[remedy.Name]string{
 var toolWords = sync.OnceValue(func() map[remedy.Name]string {
 	return map[remedy.Name]string{
 		remedy.Timeout: "timeout", remedy.Disk: "limits.disk_mb in the operator's configuration", remedy.Raise: "have a person raise %s in the configuration",
-		remedy.Input: "files", remedy.Bring: "files", remedy.Mount: "a mount", remedy.Workspace: "a workspace", remedy.Artifacts: "artifacts",
+		remedy.Input: "files", remedy.Bring: "files", remedy.Mount: "a mount", remedy.Workspace: "a workspace", remedy.Changes: "a change set", remedy.Artifacts: "artifacts",
 		remedy.Env: "env", remedy.SetEnv: `"env": {"NAME": "VALUE"}`, remedy.Secret: "secrets", remedy.Allow: "allowed_domains", remedy.Language: "language",
 		remedy.Backend: "backend %s", remedy.Profile: "profile %s in the operator's configuration", remedy.GPUs: "containers.gpus: %s in the operator's configuration",
 		remedy.Hardened: "have a person set the hardened profile in the configuration", remedy.Setting: "%s in the operator's configuration", remedy.Command: "%s (for a person to type)", remedy.AddAgain: "have a person add it again",

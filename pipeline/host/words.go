@@ -87,7 +87,7 @@ func lex(text string, stars bool) (words []string, err error) {
 	case len(words) == 0:
 		return nil, refuse(oneCommand, "there is no command")
 	case len(words) > maxWords:
-		return nil, refuse("leave some out", "the command has %d words, and %d is the most", len(words), maxWords)
+		return nil, refuse("leave some out", "the command has %d words, the maximum is %d", len(words), maxWords)
 	case slices.Contains(shellWords, first):
 		return nil, refuse(quoteIt, "%s is a word of shells, and there is none", first)
 	}
@@ -114,7 +114,7 @@ func expanded(r, last rune, begins, first bool) bool {
 func printable(text string) error {
 	switch {
 	case len(text) > maxBytes:
-		return refuse("leave some out", "the command has %d bytes, and %d is the most", len(text), maxBytes)
+		return refuse("leave some out", "the command has %d bytes, the maximum is %d", len(text), maxBytes)
 	case !utf8.ValidString(text):
 		return refuse("send UTF-8", "the command is not UTF-8")
 	}

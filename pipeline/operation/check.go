@@ -203,7 +203,7 @@ func (c *checking) value(f field, raw json.RawMessage, where string, into reflec
 
 func (f field) setString(s string, into reflect.Value) error {
 	if n := utf8.RuneCountInString(s); f.max > 0 && n > f.max {
-		return fmt.Errorf("has %d characters, and %d is the most", n, f.max)
+		return fmt.Errorf("has %d characters, the maximum is %d", n, f.max)
 	}
 	if f.min > 0 && strings.TrimSpace(s) == "" {
 		return fmt.Errorf("must not be empty: send %s", f.expected())
@@ -277,7 +277,7 @@ func (c *checking) array(f field, raw json.RawMessage, where string, into reflec
 func (c *checking) named(f field, raw json.RawMessage, where string, into reflect.Value) error {
 	var sent map[string]json.RawMessage
 	if n, most := countEntries(raw), cmp.Or(f.max, maxMembers); n > most {
-		return fmt.Errorf("has %d entries, and %d is the most", n, most)
+		return fmt.Errorf("has %d entries, the maximum is %d", n, most)
 	}
 	if !bytes.HasPrefix(raw, []byte("{")) || json.Unmarshal(raw, &sent) != nil {
 		return f.wrong(raw)

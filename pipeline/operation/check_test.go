@@ -80,14 +80,14 @@ func TestLenientArguments(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	f := FormOf[everything]()
 	for sent, want := range map[string]string{
-		`{"s":"abcdef"}`:         `argument "s": has 6 characters, and 5 is the most`,
+		`{"s":"abcdef"}`:         `argument "s": has 6 characters, the maximum is 5`,
 		`{"s":5}`:                `argument "s": must be a string, not 5`,
 		`{"n":101}`:              `argument "n": 101 is out of range: it must be a number from 0 to 100`,
 		`{"i":1.5}`:              `argument "i": must be a whole number from -5 to 5, not 1.5`,
 		`{"u":-1}`:               `argument "u": -1 is out of range: it must not be negative`,
 		`{"b":1}`:                `argument "b": must be true or false, not 1`,
 		`{"l":["a","b","c"]}`:    `argument "l": has 3 entries: it must be a list of 0 to 2 entries, such as ["..."]`,
-		`{"l":["abcd"]}`:         `argument "l": entry 1: has 4 characters, and 3 is the most`,
+		`{"l":["abcd"]}`:         `argument "l": entry 1: has 4 characters, the maximum is 3`,
 		`{"in":{"x":4}}`:         `argument "in.x": 4 is out of range: it must be a whole number from 1 to 3`,
 		`{"in":{"y":4}}`:         `there is no argument "in.y": choose from x`,
 		`{"language":"nod"}`:     `argument "language": "nod" is not possible: did you mean "node"? It must be one of node, shell, r`,
@@ -97,7 +97,7 @@ func TestWrongArguments(t *testing.T) {
 		`[]`:                     `the arguments must be an object, such as {"s": "..."}`,
 		`{"n":1e999}`:            `argument "n": must be a number from 0 to 100, not 1e999`,
 		`{"usual":0}`:            `argument "usual": 0 is out of range: it must be a whole number from 1 to 9`,
-		`{"s":"abcdef","n":"x"}`: "argument \"s\": has 6 characters, and 5 is the most\nargument \"n\": must be a number from 0 to 100, not the string \"x\"",
+		`{"s":"abcdef","n":"x"}`: "argument \"s\": has 6 characters, the maximum is 5\nargument \"n\": must be a number from 0 to 100, not the string \"x\"",
 	} {
 		if got, err := f.Check(json.RawMessage(sent)); err == nil || err.Error() != want {
 			t.Errorf("%s: got %+v, %v; want %s", sent, got, err, want)

@@ -29,7 +29,8 @@ func (n Name) With(value string) Part { return Part{n, value} }
 // The parameters of a run.
 const (
 	Timeout, RAM, CPU, Processes, Output, Disk Name = "--timeout", "--ram", "--cpu", "--processes", "--output", "--disk"
-	Input, Bring, Mount, Workspace, Artifacts  Name = "--input", "--input or --mount", "--mount", "--workspace", "--artifacts"
+	Input, Bring, Mount, Workspace             Name = "--input", "--input or --mount", "--mount", "--workspace"
+	Artifacts, Changes                         Name = "--artifacts", "--changes"
 	Env, SetEnv, Secret, Allow, Language       Name = "--env", "--env NAME=VALUE", "--secret", "--allow", "--language"
 )
 

@@ -61,7 +61,7 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 		}
 	}
 	if q.Workspace.Host != "" && !q.Workspace.Write && !q.Workspace.Propose && strings.Contains(output, "Read-only file system") {
-		add("the workspace is read-only: --changes proposes the program's changes, and ", remedy.Workspace.With(q.Workspace.Host+":rw"), " lets it make them")
+		add("the workspace is read-only: ", remedy.Changes, " proposes the program's changes, and ", remedy.Workspace.With(q.Workspace.Host+":rw"), " lets it make them")
 	}
 	return list
 }

@@ -219,7 +219,7 @@ func maySearch(r *pipeline.Run, q Search) error {
 		return err
 	}
 	if pipeline.PackageSettings[Config](r.Pipeline).Engines == nil {
-		return pipeline.Refuse(pipeline.StageValidate, "there is no search engine to ask", "set ", remedy.Setting.With("web.searxng or web.brave_key"))
+		return pipeline.Refuse(pipeline.StageValidate, "no search engine is configured", "set ", remedy.Setting.With("web.searxng or web.brave_key"))
 	}
 	for _, text := range append([]string{q.Query}, q.Domains...) {
 		if err := checkSecrets(r, text); err != nil {

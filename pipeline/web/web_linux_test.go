@@ -233,7 +233,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("%v %+v", err, f)
 	}
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/echo"
-	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "no answer") {
+	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "malformed") {
 		t.Errorf("%v %+v", err, f)
 	}
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/nowhere/sandboxmcp"

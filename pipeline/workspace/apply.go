@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Apply writes a change set to its directory on the host: all of it that is not held back, or the named paths. Where
@@ -100,7 +101,7 @@ func refusal(err error) error {
 	case errors.Is(err, changes.ErrUnknown):
 		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "list them: sandboxmcp changes")
 	case errors.As(err, &conflicts):
-		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "merge texts with --merge, or name a path to take the program's version of it")
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), remedy.Command.With("sandboxmcp changes apply --merge"), " merges texts, and naming a path takes the program's version of it")
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func Remedy() remedy.Text {
 }
 
 // errMissing is the error for a machine without a browser.
-var errMissing = errors.New("there is no browser here: chromium, google-chrome, brave-browser and microsoft-edge were looked for")
+var errMissing = errors.New("no browser found (chromium, google-chrome, brave-browser, microsoft-edge)")
 
 // names are searched in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
@@ -68,7 +68,7 @@ func inPath(places ...string) (Program, error) {
 // resolveProgram returns the program that a path finally starts: most paths are links to scripts.
 func resolveProgram(path string) (Program, error) {
 	if !filepath.IsAbs(path) {
-		return Program{}, fmt.Errorf("the browser %q is no absolute path", path)
+		return Program{}, fmt.Errorf("the browser %q is not an absolute path", path)
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func readHead(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return nil, errors.New("it is no program")
+		return nil, errors.New("it is not a program")
 	}
 	return io.ReadAll(io.LimitReader(f, 16<<10))
 }

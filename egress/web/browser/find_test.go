@@ -38,10 +38,10 @@ func TestFind(t *testing.T) {
 		link:   real,
 		place(t, filepath.Join(dir, "snap"), "#!/bin/sh\nexec /snap/bin/chromium \"$@\""): "comes from a snap",
 		place(t, filepath.Join(dir, "other"), "#!/bin/sh\nexec true"):                     "is a script",
-		notExecutable:              "no program",
+		notExecutable:              "not a program",
 		filepath.Join(dir, "none"): "is not there",
-		"chromium":                 "no absolute path",
-		dir:                        "no program",
+		"chromium":                 "not an absolute path",
+		dir:                        "not a program",
 	} {
 		p, err := FindProgram(path)
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && p.Path != want {

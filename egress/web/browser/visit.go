@@ -25,7 +25,7 @@ var ErrNoAnswer = errors.New("the server had not answered in time")
 var ErrDownload = errors.New("it is a file to download, which the browser does not do")
 
 // ErrSelector is the error for an invalid CSS selector in Visit.WaitFor.
-var ErrSelector = errors.New("it is no CSS selector")
+var ErrSelector = errors.New("it is not a CSS selector")
 
 // Read visits a page with the browser at the other end of conn, and closes conn. An error means that no part of the
 // page could be read.

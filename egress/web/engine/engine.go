@@ -56,7 +56,7 @@ func Read(name string, body []byte) (all []Result, err error) {
 	case Brave:
 		found, err = readBrave(body)
 	default:
-		err = fmt.Errorf("there is no search engine %q: there are %s and %s", name, SearXNG, Brave)
+		err = fmt.Errorf("unknown search engine %q: use %s or %s", name, SearXNG, Brave)
 	}
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func readHTML(p *Page, s Source) {
 	// Scripts don't run here. <noscript> is hidden, as in a browser.
 	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(true))
 	if err != nil { // such as extreme nesting
-		p.Text, p.Note = wordsOf(text), "the page is no proper HTML, and only its words could be read: "+SingleLine(err.Error(), 200)
+		p.Text, p.Note = wordsOf(text), "the page is malformed HTML, and only its words could be read: "+SingleLine(err.Error(), 200)
 		return
 	}
 	at := address(s)

@@ -61,7 +61,7 @@ func Read(s Source) (p Page) {
 	case isText(p.Type):
 		p.Text = decode(s.Body, s.Type)
 	default:
-		p.Note = fmt.Sprintf("this is no text: %s, %d bytes", p.Type, len(s.Body))
+		p.Note = fmt.Sprintf("this is not text: %s, %d bytes", p.Type, len(s.Body))
 	}
 	if s.Cut && p.Note == "" {
 		p.Note = fmt.Sprintf("the page is longer than the %d bytes that were read of it", len(s.Body))

@@ -142,9 +142,9 @@ func TestKinds(t *testing.T) {
 		"markdown":   {"# a\n", "text/markdown", "text/markdown", "# a\n", ""},
 		"no header":  {"just text", "", "text/plain", "just text", ""},
 		"sniffed":    {"<!doctype html><p>hello", "", "text/html", "hello", ""},
-		"picture":    {png, "image/png", "image/png", "", "this is no text: image/png, 208 bytes"},
-		"a liar":     {png, "text/plain", "image/png", "", "no text: image/png"},
-		"a stream":   {png, "application/octet-stream", "image/png", "", "no text"},
+		"picture":    {png, "image/png", "image/png", "", "this is not text: image/png, 208 bytes"},
+		"a liar":     {png, "text/plain", "image/png", "", "not text: image/png"},
+		"a stream":   {png, "application/octet-stream", "image/png", "", "not text"},
 		"empty":      {"", "text/html", "text/html", "", "empty"},
 	} {
 		if tt.body == "" {
@@ -219,7 +219,7 @@ func TestCrooked(t *testing.T) {
 		}
 		t.Log(name)
 	}
-	if p := read(t, strings.Repeat("<div>", 1000)+"deep<script>no</script>", "text/html", ""); !strings.Contains(p.Text, "deep") || strings.Contains(p.Text, "no") || !strings.Contains(p.Note, "no proper HTML") {
+	if p := read(t, strings.Repeat("<div>", 1000)+"deep<script>no</script>", "text/html", ""); !strings.Contains(p.Text, "deep") || strings.Contains(p.Text, "no") || !strings.Contains(p.Note, "malformed HTML") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -67,10 +67,10 @@ func (q Question) Bytes() ([]byte, error) {
 // Parse parses a reader's answer. The page may control the reader: the answer is bounded and cleaned once more.
 func Parse(b []byte) (a Answer, err error) {
 	if len(b) > MaxAnswer {
-		return a, fmt.Errorf("an answer of more than %d bytes", MaxAnswer)
+		return a, fmt.Errorf("the reader's answer is larger than %d bytes", MaxAnswer)
 	}
 	if err := json.Unmarshal(b, &a); err != nil {
-		return Answer{}, errors.New("an answer that is no answer")
+		return Answer{}, errors.New("the reader's answer is malformed")
 	}
 	p := &a.Page
 	p.Type, p.Title, p.Note = page.SingleLine(p.Type, 80), page.SingleLine(p.Title, 300), page.SingleLine(p.Note, 500)
