@@ -139,7 +139,7 @@ func (r *Run) StoreFile(ctx context.Context, name string, most int64, content io
 		return err
 	}
 	r.Outcome.Manifest = m
-	return r.Pipeline.Config.Results.Put(ctx, results.Record{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Name: r.Outcome.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.Outcome.Artifacts})
+	return r.Pipeline.Config.Results.Save(ctx, results.Record{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Name: r.Outcome.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.Outcome.Artifacts})
 }
 
 // StoreResult stores the result for later requests. If that fails, the run's result stands.
@@ -156,7 +156,7 @@ func (r *Run) StoreResult(ctx context.Context) {
 			End: res.End, Time: time.Now().UTC(), Result: text,
 			Stdout: r.Outcome.Stdout, Stderr: r.Outcome.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts,
 		}
-		err = r.Pipeline.Config.Results.Put(ctx, k)
+		err = r.Pipeline.Config.Results.Save(ctx, k)
 	}
 	if err != nil {
 		r.Warn(r.Clean(HidePaths("the result can't be kept for later: "+err.Error(), err)))

@@ -35,7 +35,7 @@ func (p *project) afterwards(files map[string]string) *project {
 		for up := name; strings.Contains(up, "/"); {
 			up = up[:strings.LastIndex(up, "/")]
 			if text, was := p.before[up]; was && text != "/" {
-				put(p.t, p.work, up, "!")
+				putFile(p.t, p.work, up, "!")
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestConflicts(t *testing.T) {
 			p := newProject(t, before).edit(after)
 			p.propose()
 			for name, text := range tt.host {
-				put(t, p.host, name, text)
+				putFile(t, p.host, name, text)
 			}
 			old := treeOf(t, p.host)
 			if tt.want == nil {
@@ -163,9 +163,9 @@ func TestMergeOnApply(t *testing.T) {
 	p := newProject(t, map[string]string{"a": lines, "b": lines, "c": "\x00\x01"}).
 		edit(map[string]string{"a": "one\n" + lines[2:], "b": "one\n" + lines[2:], "c": "\x00\x02"})
 	p.propose()
-	put(t, p.host, "a", lines[:14]+"eight\n")
-	put(t, p.host, "b", "uno\n"+lines[2:])
-	put(t, p.host, "c", "\x00\x03")
+	putFile(t, p.host, "a", lines[:14]+"eight\n")
+	putFile(t, p.host, "b", "uno\n"+lines[2:])
+	putFile(t, p.host, "c", "\x00\x03")
 	old := treeOf(t, p.host)
 	if got := p.conflicts(ApplyOptions{}); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("got conflicts %q", got)
@@ -232,7 +232,7 @@ func TestUndoConflicts(t *testing.T) {
 	p.propose()
 	p.apply(ApplyOptions{})
 	for name, text := range map[string]string{"a": "uno", "b": "dos", "n/o": "cuatro", "n/p": "more"} {
-		put(t, p.host, name, text)
+		putFile(t, p.host, name, text)
 	}
 	old := treeOf(t, p.host)
 	_, err := p.store.Undo(t.Context(), "01SET")

@@ -25,9 +25,9 @@ func TestLinksSwapped(t *testing.T) {
 		p := newProject(t, map[string]string{"d/e/a": "1", "d/e/b": "2", "d/c": "3"}).edit(map[string]string{"d/e/a": "one", "d/e/b": "!", "d/e/n/x": "4", "d/c": "three"})
 		p.propose()
 		outside := filepath.Join(filepath.Dir(p.host), "outside")
-		put(t, outside, "e/a", "1")
-		put(t, outside, "e/b", "2")
-		put(t, outside, "c", "3")
+		putFile(t, outside, "e/a", "1")
+		putFile(t, outside, "e/b", "2")
+		putFile(t, outside, "c", "3")
 		old := treeOf(t, outside)
 		var stop atomic.Bool
 		var g sync.WaitGroup
@@ -75,9 +75,9 @@ func TestHostEdits(t *testing.T) {
 		p.store.reach = func(string) error {
 			if reached++; reached == at {
 				if round%2 == 0 {
-					put(t, p.host, "f7", "mine")
+					putFile(t, p.host, "f7", "mine")
 				} else {
-					put(t, p.host, "f7.tmp", "mine")
+					putFile(t, p.host, "f7.tmp", "mine")
 					if err := os.Rename(filepath.Join(p.host, "f7.tmp"), filepath.Join(p.host, "f7")); err != nil {
 						t.Error(err)
 					}

@@ -37,7 +37,7 @@ func newProject(t testing.TB, files map[string]string) *project {
 			t.Fatal(err)
 		}
 		for name, text := range files {
-			put(t, dir, name, text)
+			putFile(t, dir, name, text)
 			if text != "/" && !strings.HasPrefix(text, "-> ") {
 				if err := os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Unix(1_000_000_000, 0)); err != nil {
 					t.Fatal(err)
@@ -57,9 +57,9 @@ func openStore(t testing.TB, dir string) *Store {
 	return s
 }
 
-// put writes a file, a directory for "/", a link for "-> target", and removes for "!"; "+x " before a text makes it
+// putFile writes a file, a directory for "/", a link for "-> target", and removes for "!"; "+x " before a text makes it
 // executable.
-func put(t testing.TB, dir, name, text string) {
+func putFile(t testing.TB, dir, name, text string) {
 	t.Helper()
 	full := filepath.Join(dir, name)
 	err := os.MkdirAll(filepath.Dir(full), 0o755)
@@ -98,7 +98,7 @@ func put(t testing.TB, dir, name, text string) {
 func (p *project) edit(files map[string]string) *project {
 	p.t.Helper()
 	for _, name := range sortedKeys(files) {
-		put(p.t, p.work, name, files[name])
+		putFile(p.t, p.work, name, files[name])
 	}
 	return p
 }

@@ -37,10 +37,10 @@ func TestFullDisk(t *testing.T) {
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	s := openStore(t, Config{Dir: filepath.Join(dir, "results")})
 	good, bad := large(newID()), large(newID())
-	must(t, s.Put(t.Context(), good))
+	must(t, s.Save(t.Context(), good))
 	save(t, s, bad.ID, "a", "a")
 	bad.Stdout = strings.Repeat("x", 2<<20)
-	err := s.Put(t.Context(), bad)
+	err := s.Save(t.Context(), bad)
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "keep run "+bad.ID+": write its stdout: no space left") {
 		t.Errorf("got %v", err)
 	}
@@ -51,9 +51,9 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("left are %v", entries)
 	}
 	small := small(newID())
-	must(t, s.Put(t.Context(), small))
+	must(t, s.Save(t.Context(), small))
 	bad.Stdout = strings.Repeat("x", 1<<18)
-	must(t, s.Put(t.Context(), bad))
+	must(t, s.Save(t.Context(), bad))
 	if got, err := s.Get(bad.ID); err != nil || len(got.Stdout) != 1<<18 {
 		t.Errorf("%d bytes, %v", len(got.Stdout), err)
 	}

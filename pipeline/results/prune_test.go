@@ -97,7 +97,7 @@ func TestPruneTheNew(t *testing.T) {
 	var ids []string
 	for range 12 {
 		r := large(newID())
-		must(t, s.Put(t.Context(), r))
+		must(t, s.Save(t.Context(), r))
 		ids = append(ids, r.ID)
 		began := fileTime(t)
 		hosttest.Until(t, "the clock of files, which is coarse, moves on", func() bool { return fileTime(t).After(began) })
@@ -166,7 +166,7 @@ func BenchmarkPut(b *testing.B) {
 			s := openStore(b, Config{MaxBytes: 64 << 20})
 			for b.Loop() {
 				r.ID = newID()
-				must(b, s.Put(b.Context(), r))
+				must(b, s.Save(b.Context(), r))
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func BenchmarkList(b *testing.B) {
 	s := openStore(b, Config{MaxBytes: 8 << 30})
 	for range 2000 {
 		r := large(newID())
-		must(b, s.Put(b.Context(), r))
+		must(b, s.Save(b.Context(), r))
 	}
 	for b.Loop() {
 		if got := s.List(Filter{Session: "none"}); len(got) > 0 {

@@ -18,8 +18,8 @@ func TestRead(t *testing.T) {
 		save(t, s, disk.ID, "empty", ""), signer.Artifact{Name: "unsaved", Size: 3})
 	mem.Artifacts = append(mem.Artifacts, signer.Artifact{Name: "unsaved", Size: 3})
 	save(t, s, disk.ID, "unlisted", "not an artifact")
-	must(t, s.Put(t.Context(), mem))
-	must(t, s.Put(t.Context(), disk))
+	must(t, s.Save(t.Context(), mem))
+	must(t, s.Save(t.Context(), disk))
 	const text, bytes = "text/plain; charset=utf-8", "application/octet-stream"
 	for _, tt := range []struct {
 		name           string
@@ -80,7 +80,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	must(t, os.Symlink("good/a", filepath.Join(s.ArtifactDir(r.ID), "inner")))
 	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(s.ArtifactDir(r.ID), "dir")))
 	must(t, os.Mkdir(filepath.Join(s.ArtifactDir(r.ID), "directory"), 0o755))
-	must(t, s.Put(t.Context(), r))
+	must(t, s.Save(t.Context(), r))
 	for _, a := range r.Artifacts {
 		p, err := s.Read(r.ID, "files/"+a.Name, 0, 0)
 		if good := a.Name == "good/a"; good != (err == nil) {
@@ -100,7 +100,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	if _, err := s.Get(other); err == nil {
 		t.Error("Get took a link for a run's directory")
 	}
-	if err := s.Put(t.Context(), large(other)); err == nil {
+	if err := s.Save(t.Context(), large(other)); err == nil {
 		t.Error("Put followed a link")
 	}
 }

@@ -36,9 +36,9 @@ type Filter struct {
 // smallOutput is how much stdout and stderr together a run in memory has less than, in bytes.
 const smallOutput = 64 << 10
 
-// Put keeps r, in place of what has its id. An error means that r is not stored, and that
+// Save keeps r, in place of what has its id. An error means that r is not stored, and that
 // its artifacts, which nobody can ask for then, are removed: most often the disk is full.
-func (s *Store) Put(ctx context.Context, r Record) error {
+func (s *Store) Save(ctx context.Context, r Record) error {
 	var err error
 	if r.ID, err = parse(r.ID); err != nil {
 		return err

@@ -93,7 +93,7 @@ func TestPutGet(t *testing.T) {
 		}(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			must(t, s.Put(t.Context(), r))
+			must(t, s.Save(t.Context(), r))
 			for _, id := range []string{r.ID, strings.ToLower(r.ID)} {
 				got, err := s.Get(id)
 				if diff := cmp.Diff(r, got); err != nil || diff != "" {
@@ -105,7 +105,7 @@ func TestPutGet(t *testing.T) {
 				t.Errorf("on disk: %v", onDisk)
 			}
 			r.ExitCode++
-			must(t, s.Put(t.Context(), r))
+			must(t, s.Save(t.Context(), r))
 			if got, _ := s.Get(r.ID); got.ExitCode != r.ExitCode {
 				t.Error("the second record did not take the first one's place")
 			}
@@ -117,7 +117,7 @@ func TestPutGet(t *testing.T) {
 func TestCopies(t *testing.T) {
 	s := openStore(t, Config{})
 	r := small(newID())
-	must(t, s.Put(t.Context(), r))
+	must(t, s.Save(t.Context(), r))
 	want, _ := s.Get(r.ID)
 	r.Result[0], r.Artifacts[0].Name = 'X', "changed"
 	got, _ := s.Get(r.ID)
@@ -143,7 +143,7 @@ func TestIDs(t *testing.T) {
 		if _, valid := ulid.ParseStrict(id); valid == nil {
 			continue
 		}
-		if err := s.Put(t.Context(), Record{ID: id}); err == nil {
+		if err := s.Save(t.Context(), Record{ID: id}); err == nil {
 			t.Errorf("Put %q: no error", id)
 		}
 		if dir := s.ArtifactDir(id); dir != "" {
@@ -161,13 +161,13 @@ func TestList(t *testing.T) {
 			r = large(r.ID)
 		}
 		r.Namespace, r.Session = fmt.Sprint("ns", i/3), fmt.Sprint("s", i%3)
-		must(t, s.Put(t.Context(), r))
+		must(t, s.Save(t.Context(), r))
 		ids = append(ids, r.ID)
 	}
 	must(t, os.MkdirAll(s.ArtifactDir(newID()), 0o755)) // a run that has not ended
 	must(t, os.WriteFile(filepath.Join(s.c.Dir, newID()), nil, 0o600))
 	broken := large(newID())
-	must(t, s.Put(t.Context(), broken))
+	must(t, s.Save(t.Context(), broken))
 	must(t, os.WriteFile(filepath.Join(s.c.Dir, broken.ID, metadataName), []byte("{"), 0o600))
 	for _, tt := range []struct {
 		name string
@@ -204,7 +204,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	var ids []string
 	for range 25 {
 		r := small(newID())
-		must(t, s.Put(t.Context(), r))
+		must(t, s.Save(t.Context(), r))
 		ids = append(ids, r.ID)
 	}
 	if got := s.List(Filter{}); len(got) != 10 || got[9].ID != ids[15] {
@@ -214,7 +214,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for range 2 * maxMemory / maxWeight {
 		r := small(newID())
 		r.Result = json.RawMessage(strings.Repeat(" ", maxWeight-2000))
-		must(t, heavy.Put(t.Context(), r))
+		must(t, heavy.Save(t.Context(), r))
 	}
 	if n := len(heavy.List(Filter{})); heavy.memory.weight > maxMemory || n < 200 || n == 2*maxMemory/maxWeight {
 		t.Errorf("%d runs of %d bytes are in memory", n, heavy.memory.weight)
@@ -232,9 +232,9 @@ func TestAgeInMemory(t *testing.T) {
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	old, young := small(newID()), small(newID())
-	must(t, s.Put(t.Context(), old))
+	must(t, s.Save(t.Context(), old))
 	now = now.Add(50 * time.Minute)
-	must(t, s.Put(t.Context(), young))
+	must(t, s.Save(t.Context(), young))
 	now = now.Add(11 * time.Minute)
 	if _, err := s.Get(old.ID); !errors.Is(err, ErrUnknown) {
 		t.Errorf("the old one: %v", err)
@@ -250,7 +250,7 @@ func TestPrivate(t *testing.T) {
 	s := openStore(t, Config{Dir: dir})
 	r := large(newID())
 	save(t, s, r.ID, "a", "a")
-	must(t, s.Put(t.Context(), r))
+	must(t, s.Save(t.Context(), r))
 	for name, want := range map[string]os.FileMode{"": 0o700, r.ID: 0o700, r.ID + "/stdout": 0o600, r.ID + "/run.json": 0o600} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v, want mode %v", name, info.Mode(), err, want)
@@ -266,8 +266,8 @@ func TestTwoProcesses(t *testing.T) {
 	server := openStore(t, Config{})
 	reader := openStore(t, Config{Dir: server.c.Dir})
 	mem, disk := small(newID()), large(newID())
-	must(t, server.Put(t.Context(), mem))
-	must(t, server.Put(t.Context(), disk))
+	must(t, server.Save(t.Context(), mem))
+	must(t, server.Save(t.Context(), disk))
 	if _, err := reader.Get(mem.ID); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a run in the other one's memory: %v", err)
 	}
@@ -276,7 +276,7 @@ func TestTwoProcesses(t *testing.T) {
 	if diff := cmp.Diff(disk, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	if err := server.Put(t.Context(), disk); err == nil {
+	if err := server.Save(t.Context(), disk); err == nil {
 		t.Error("a closed store took something")
 	}
 	if _, err := server.Get(mem.ID); err == nil {
@@ -291,7 +291,7 @@ func TestCancelled(t *testing.T) {
 	save(t, s, r.ID, "a", "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Put(ctx, r); !errors.Is(err, context.Canceled) {
+	if err := s.Save(ctx, r); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	wantEmpty(t, s)
@@ -313,7 +313,7 @@ func TestDirectoryVanishes(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	r := large(newID())
-	must(t, s.Put(t.Context(), r))
+	must(t, s.Save(t.Context(), r))
 	if _, err := s.Get(r.ID); err != nil {
 		t.Error(err)
 	}
@@ -344,7 +344,7 @@ func TestConcurrent(t *testing.T) {
 				if (i+j)%2 == 0 {
 					r = large(r.ID)
 				}
-				if err := s.Put(t.Context(), r); err != nil {
+				if err := s.Save(t.Context(), r); err != nil {
 					t.Error(err)
 				}
 				for _, from := range []*Store{s, other} {
