@@ -42,7 +42,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	used := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?:\{\{w |\bword\()"([^"]+)"`).FindAllStringSubmatch(sources.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?:\{\{w |\bwordFor\()"([^"]+)"`).FindAllStringSubmatch(sources.String(), -1) {
 		used[m[1]] = true
 		if all[m[1]] == "" {
 			t.Errorf("there is no word %s", m[1])

@@ -144,7 +144,7 @@ func TestBadInputs(t *testing.T) {
 		"the script's name":    {run.Input{Host: filepath.Join(dir, "script.sh")}, "two different files"},
 		"missing":              {run.Input{Host: filepath.Join(dir, "missing")}, "no such file"},
 		"too large":            {run.Input{Host: filepath.Join(dir, "big")}, "larger than the workspace"},
-		"a device":             {run.Input{Host: "/dev/zero"}, "no regular file"},
+		"a device":             {run.Input{Host: "/dev/zero"}, "not a regular file"},
 	} {
 		r := pipelinetest.NewRig(t, nil)
 		_, err := r.Shell("true", func(q *run.Request) { q.Inputs, q.Limits.Disk = []run.Input{test.input}, 1<<20 })
