@@ -23,8 +23,8 @@ type Apply struct {
 func (q Apply) Subject() pipeline.Subject { return pipeline.About("changes_apply", q.Namespace, "") }
 
 func (q Apply) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[changes.Applied], error) {
-	return plan(ctx, r, q.ID, Applied, func(ctx context.Context, store *changes.Store) (changes.Applied, error) {
-		return store.Apply(ctx, q.ID, changes.ApplyOptions{Paths: q.Paths, Merge: q.Merge})
+	return plan(ctx, r, q.ID, Applied, func(ctx context.Context, store *changes.Store, id string) (changes.Applied, error) {
+		return store.Apply(ctx, id, changes.ApplyOptions{Paths: q.Paths, Merge: q.Merge})
 	})
 }
 
@@ -34,8 +34,8 @@ type Undo struct{ Namespace, ID string }
 func (q Undo) Subject() pipeline.Subject { return pipeline.About("changes_undo", q.Namespace, "") }
 
 func (q Undo) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[changes.Applied], error) {
-	return plan(ctx, r, q.ID, Undone, func(ctx context.Context, store *changes.Store) (changes.Applied, error) {
-		return store.Undo(ctx, q.ID)
+	return plan(ctx, r, q.ID, Undone, func(ctx context.Context, store *changes.Store, id string) (changes.Applied, error) {
+		return store.Undo(ctx, id)
 	})
 }
 
@@ -45,18 +45,18 @@ type Drop struct{ Namespace, ID string }
 func (q Drop) Subject() pipeline.Subject { return pipeline.About("changes_drop", q.Namespace, "") }
 
 func (q Drop) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[changes.Applied], error) {
-	return plan(ctx, r, q.ID, Dropped, func(ctx context.Context, store *changes.Store) (changes.Applied, error) {
-		if err := store.Drop(ctx, q.ID); err != nil {
+	return plan(ctx, r, q.ID, Dropped, func(ctx context.Context, store *changes.Store, id string) (changes.Applied, error) {
+		if err := store.Drop(ctx, id); err != nil {
 			return changes.Applied{}, err
 		}
-		set, err := store.Get(q.ID)
+		set, err := store.Get(id)
 		return changes.Applied{Set: set}, err
 	})
 }
 
 // plan plans an action on a change set of the namespace, whose end is recorded with a row of this kind.
 func plan(ctx context.Context, r *pipeline.Run, id, row string,
-	do func(context.Context, *changes.Store) (changes.Applied, error)) (pipeline.Action[changes.Applied], error) {
+	do func(ctx context.Context, store *changes.Store, id string) (changes.Applied, error)) (pipeline.Action[changes.Applied], error) {
 	store, err := openStore(r.Pipeline)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 	return pipeline.PlanAction(ctx, r, set.Dir, facts, func(context.Context) error { return nil }, pipeline.Task[changes.Applied]{
 		Stage: pipeline.StageBackend,
 		Do: func(ctx context.Context) (changes.Applied, error) {
-			done, err := do(ctx, store)
+			done, err := do(ctx, store, set.ID)
 			if err != nil {
 				return done, refusal(err)
 			}

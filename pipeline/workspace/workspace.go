@@ -95,9 +95,6 @@ func openStore(p *pipeline.Pipeline) (*changes.Store, error) {
 	}
 	o := pipeline.PackageState(p, func(p *pipeline.Pipeline) *opened {
 		store, err := changes.Open(changes.Config{Dir: pipeline.PackageSettings[Config](p).Dir})
-		if err == nil {
-			err = store.Recover(context.Background())
-		}
 		return &opened{store, err}
 	})
 	return o.store, o.err
