@@ -43,9 +43,9 @@ func TestBridgeFiles(t *testing.T) {
 	for name, c := range map[string]struct{ arguments, want string }{
 		"not exported":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"../private/key"}`, two, one), "no such file"},
 		"kept, not exported":  {fmt.Sprintf(`{"namespace":"a","from_session_id":%q,"path":"../private/key"}`, one), "no such file"},
-		"of another":          {fmt.Sprintf(`{"namespace":"b","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "there is no such session"},
-		"kept of another":     {fmt.Sprintf(`{"namespace":"b","from_session_id":%q,"path":"results"}`, one), "there is no such session"},
-		"into another's":      {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "there is no such session"},
+		"of another":          {fmt.Sprintf(`{"namespace":"b","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "unknown session"},
+		"kept of another":     {fmt.Sprintf(`{"namespace":"b","from_session_id":%q,"path":"results"}`, one), "unknown session"},
+		"into another's":      {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "unknown session"},
 		"half a tar":          {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q}`, two, base64.StdEncoding.EncodeToString(b.Bytes()[:700])), "no whole tar"},
 		"no base64":           {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":"%%"}`, two), "is not base64"},
 		"path and tar":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q,"path":"x"}`, two, whole), "send one of them"},

@@ -59,7 +59,7 @@ func TestTools(t *testing.T) {
 	if f.State != "done" || !strings.Contains(text, "failed: no city\n42\n{'c': 'text'}") {
 		t.Errorf("the end: %+v %s", f, text)
 	}
-	if text := p.tool("create_session", `{"language":"shell","tools":[{"name":"a"}]}`).text; !strings.Contains(text, "only code of Python and Node") {
+	if text := p.tool("create_session", `{"language":"shell","tools":[{"name":"a"}]}`).text; !strings.Contains(text, "only Python and Node code") {
 		t.Errorf("tools of a shell: %s", text)
 	}
 }

@@ -84,7 +84,7 @@ func (p commands) parseValue(word string) (json.RawMessage, error) {
 	case err != nil:
 		return nil, err
 	case len(text) > maxValue:
-		return nil, exit.Usage("write it to a file, and give that as an input", "%s has more than %d MB", terminal.Visible(from), maxValue>>20)
+		return nil, exit.Usage("write it to a file, and pass that as an input", "%s has more than %d MB", terminal.Visible(from), maxValue>>20)
 	case !json.Valid(text):
 		return nil, exit.Usage(`text needs its quotes: '"text"'`, "%s is not JSON", terminal.Visible(from))
 	}

@@ -335,7 +335,7 @@ func TestRefused(t *testing.T) {
 		`{"templateID":"base","network":{"allowOut":["1.1.1.1"],` + all + `}}`:                                             "400 allowOut: addresses",
 		`{"templateID":"base","network":{"denyOut":["example.com"]}}`:                                                      "400 denyOut",
 		`{"templateID":"base","network":{"allowOut":["evil.example"],` + all + `}}`:                                        "400 evil.example may not be reached",
-		`{"templateID":"base","network":{"rules":{"a.example.org":[{"transform":{"headers":{"Host":"x"}}}]}}}`:             "400 \"Host\" is no header",
+		`{"templateID":"base","network":{"rules":{"a.example.org":[{"transform":{"headers":{"Host":"x"}}}]}}}`:             "400 \"Host\" is not a header",
 		`{"templateID":"base","network":{"rules":{"a.example.org":[{"transform":{"headers":{"A":"${e2b.secrets.x}"}}}]}}}`: "400 rules",
 		`{`: "400 the body",
 	} {
@@ -691,7 +691,7 @@ func TestPausedBounds(t *testing.T) {
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
 	r.writeFile(m, strings.Repeat("x", 2<<20))
-	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB that are left for them (remove some of them)") || strings.Contains(a.text, "memory") || r.state(key, m.ID) != "running" {
+	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB left for") || strings.Contains(a.text, "memory") || r.state(key, m.ID) != "running" {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 }

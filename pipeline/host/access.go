@@ -118,7 +118,7 @@ func fileError(r *pipeline.Run, err error, access files.Access, write bool) erro
 	case errors.Is(err, fs.ErrExist):
 		e.Remedy = pipeline.Remedy{remedy.Replace, " if it may be changed"}
 	case errors.Is(err, results.ErrUnknown):
-		e.Remedy = pipeline.Remedy{remedy.Stored, " lists what runs have left; it is kept for a while only"}
+		e.Remedy = pipeline.Remedy{remedy.Stored, " lists the artifacts that are still stored; they are deleted after a while"}
 	case errors.Is(err, fs.ErrPermission):
 		e.Remedy = pipeline.Remedy{"the user that sandboxmcp runs as may not do that: choose another path"}
 	}

@@ -75,7 +75,7 @@ func checkCopy(r *pipeline.Run, q CopyFile) error {
 	}
 	for _, name := range []string{q.Source, q.Destination} {
 		if !path.IsAbs(name) && (!filepath.IsLocal(name) || path.Clean(name) == "." || strings.HasPrefix(path.Clean(name), ".bridge")) {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.80q is no name for a file in a working directory", name), "")
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.80q is not a valid name for a file in a working directory", name), "")
 		}
 	}
 	if q.Session == "" {

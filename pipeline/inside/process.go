@@ -56,11 +56,11 @@ func (q Process) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipel
 	}
 	r.Leases, r.CurrentLeases = s.Leases(), s.Leases
 	if len(q.Args) == 0 || q.Args[0] == "" {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "a command begins with the name of a program", "")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "a command starts with the name of a program", "")
 	}
 	for _, a := range q.Args {
 		if strings.Contains(a, "\x00") {
-			return nil, pipeline.Refuse(pipeline.StageValidate, "an argument holds a NUL byte, which no program can be given", "")
+			return nil, pipeline.Refuse(pipeline.StageValidate, "an argument contains a NUL byte, which can't be passed to a program", "")
 		}
 	}
 	if err := containment.CheckEnv(q.Env, nil); err != nil {

@@ -104,7 +104,7 @@ func TestInstallQuestion(t *testing.T) {
 
 func TestHead(t *testing.T) {
 	long := strings.Repeat("line\n", 20)
-	for text, want := range map[string]string{"": "", "one": "one", "one\ntwo\n": "one\ntwo\n", long: strings.Repeat("line\n", 12) + "... and 8 lines more"} {
+	for text, want := range map[string]string{"": "", "one": "one", "one\ntwo\n": "one\ntwo\n", long: strings.Repeat("line\n", 12) + "... and 8 more lines"} {
 		if got := run.Head(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}

@@ -10,9 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// FindArtifacts opens the directory that a caller wants artifacts in, as far as it is there: whatever a program does
-// then, they are saved there. What is missing is made when there is something to save, so a run that is refused makes
-// nothing.
+// FindArtifacts opens the existing part of the directory that a caller wants artifacts in, so that no program can
+// redirect it later. The missing part is created when there is an artifact to save, so a refused run creates nothing.
 func FindArtifacts(r *pipeline.Run, name string) (*hostfs.Dir, error) {
 	if name == "" {
 		return nil, nil
@@ -30,8 +29,8 @@ func FindArtifacts(r *pipeline.Run, name string) (*hostfs.Dir, error) {
 	return d, nil
 }
 
-// artifactDir opens where a run's artifacts are saved: where its caller wants them, or in the result store. nil saves
-// none.
+// artifactDir returns a function that opens the directory for a run's artifacts: the one that its caller named, or
+// one of the result store. nil saves none.
 func (e *execution) artifactDir() func() (*os.Root, error) {
 	switch {
 	case e.saves != nil:

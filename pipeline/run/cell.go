@@ -17,7 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// planCell decides what contains and limits code that a session is to run, and returns the session's language.
+// planCell plans code that runs in a session: its containment and limits are the session's. It returns the session's
+// language.
 func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 	q := c.request
 	s, err := session.FindSession(p, q.Namespace, q.Session)
@@ -42,9 +43,9 @@ func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 	return language, err
 }
 
-// fitsSession refuses what can't be had of a session that stands already.
+// fitsSession refuses request fields that only a new sandbox could fulfil.
 func fitsSession(q Request, info session.Info) error {
-	for what, asked := range map[string]bool{
+	for field, asked := range map[string]bool{
 		"another backend":    q.Backend != "" && q.Backend != info.Backend,
 		"another profile":    q.Profile != "" && q.Profile != info.Profile,
 		"mounts":             len(q.Mounts) > 0,
@@ -53,7 +54,7 @@ func fitsSession(q Request, info session.Info) error {
 		"standard input":     q.Stdin != nil,
 	} {
 		if asked {
-			return pipeline.Refuse(pipeline.StageValidate, "code in a session can't have "+what, "name it when the session is created, or ", remedy.NoSession,
+			return pipeline.Refuse(pipeline.StageValidate, "code in a session can't have "+field, "name it when the session is created, or ", remedy.NoSession,
 				"; data can come in as ", remedy.Input, ", ", remedy.Env, " or ", remedy.Bridge)
 		}
 	}
@@ -65,15 +66,15 @@ func limitCell(p *pipeline.Pipeline, q Request, info session.Info) (pipeline.Bou
 	own := pipeline.BoundsOf(info.Limits)
 	asked := q.Limits
 	asked.Wall = 0
-	for what, more := range map[string]bool{
+	for limit, differs := range map[string]bool{
 		"memory":    asked.RAM > 0 && asked.RAM != own.RAM,
 		"CPU":       asked.CPU > 0 && asked.CPU != own.CPU,
 		"processes": asked.Processes > 0 && asked.Processes != own.Processes,
 		"disk":      asked.Disk > 0 && asked.Disk != own.Disk,
 	} {
-		if more {
-			return own, pipeline.Refuse(pipeline.StageValidate, "one cell can't have another limit of "+what+" than its session",
-				"change the session's with ", remedy.SetLimits)
+		if differs {
+			return own, pipeline.Refuse(pipeline.StageValidate, "a cell can't have another "+limit+" limit than its session",
+				"change the session's limit with ", remedy.SetLimits)
 		}
 	}
 	limits, err := p.ResolveLimits(q.Namespace, pipeline.Bounds{Limits: backends.Limits{Wall: q.Limits.Wall}, Output: q.Output})
@@ -130,7 +131,7 @@ func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, 
 	} else if why := e.guard.TakeLossReason(); why != "" {
 		e.Outcome.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
-	now := e.sandbox.Sample(true) // while its artifacts are collected, which takes about as long
+	now := e.sandbox.Sample(true) // sampling takes about as long as collecting the artifacts, so both happen at once
 	out.Measure = func(out *pipeline.ProgramEnd) {
 		after := now()
 		out.CPU, out.PeakMemory = max(0, after.CPU-before.CPU), after.Memory
@@ -139,7 +140,7 @@ func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, 
 	return nil
 }
 
-// resetCellEnv gives the variables of a cell the values that the session has for them, or none.
+// resetCellEnv restores the variables that a cell overrode to the session's values, or unsets them.
 func (e *execution) resetCellEnv() {
 	language := e.program.Language
 	if containment.OtherLanguage(e.Pipeline, language, "") != "" {
@@ -154,7 +155,8 @@ func (e *execution) resetCellEnv() {
 	}
 }
 
-// display returns what takes a program's displays into the result, up to a bound, and shows them as they come.
+// display returns a function that adds a program's displays to the result, up to MaxDisplays, and passes each to
+// show.
 func display(r *pipeline.Run, show func(kernel.Bundle)) func(kernel.Bundle) {
 	bytes := 0
 	return func(b kernel.Bundle) {
@@ -162,7 +164,7 @@ func display(r *pipeline.Run, show func(kernel.Bundle)) func(kernel.Bundle) {
 			return
 		}
 		if bytes += output.SizeOf(b); bytes > MaxDisplays {
-			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", MaxDisplays>>20)}
+			b = kernel.Bundle{"text/plain": fmt.Sprintf("further displays are omitted: the code displayed more than %d MB", MaxDisplays>>20)}
 		}
 		r.Outcome.Displays = append(r.Outcome.Displays, b)
 		clean := r.CleanBundle(b)
@@ -171,8 +173,8 @@ func display(r *pipeline.Run, show func(kernel.Bundle)) func(kernel.Bundle) {
 	}
 }
 
-// keepTexts has the result, and those who look on, keep no more than the texts of what was shown: the caller gets the
-// rest as slowly as it likes, and nothing else of it must wait for that.
+// keepTexts drops all but the text form of a run's displays, in the result and for observers: the caller may read the
+// rest slowly, and nothing else may wait for that.
 func keepTexts(r *pipeline.Run) {
 	text := func(b kernel.Bundle) kernel.Bundle { return kernel.Bundle{"text/plain": b["text/plain"]} }
 	for i, b := range r.Outcome.Displays { // in place: the result that was returned has the same list
@@ -181,7 +183,7 @@ func keepTexts(r *pipeline.Run) {
 	r.Active.ShortenDisplays(text)
 }
 
-// cellResult returns the outcome of a cell as that of a run.
+// cellResult converts the outcome of a cell to the result of a run.
 func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 	switch out.Ended {
 	case "ok":

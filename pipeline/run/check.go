@@ -20,21 +20,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// plan is what was decided about a request before anything happens for it: its code parses, and nothing in it is above
-// a limit of policy. Nothing changes it later.
+// plan holds the decisions about a request before any effect of it: its code parses, and it is within the limits of
+// policy. Nothing changes it later.
 type plan struct {
 	containment.Containment
 	request  Request
 	program  validate.Checked
 	shows    string           // the language whose interpreter the sandbox shows
 	unfenced []byte           // the request's code without its fence, if it had one
-	session  *session.Session // that runs the code, or nil
+	session  *session.Session // runs the code; nil is a sandbox of its own
 	limits   pipeline.Bounds
-	tools    []kernel.Tool // that the code can call
+	tools    []kernel.Tool // the code can call them
 	saves    *hostfs.Dir   // where the caller wants the artifacts, or nil
 }
 
-// planProgram is the first stage: what was sent is sound, and within what the operator allows.
+// planProgram is the first stage: it checks that the request is sound and within the operator's limits.
 func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err error) {
 	defer r.TimeStage(&r.Outcome.Timings.Validate)()
 	if err := checkRequest(q); err != nil {
@@ -77,8 +77,8 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 	return c, nil
 }
 
-// check parses the code, which is in language if nothing else says so, and decides which language's interpreter the
-// sandbox is to show. A command has nothing that could be parsed.
+// check parses the code and decides which language's interpreter the sandbox shows. language applies if neither the
+// request nor a fence names one. A command is not parsed.
 func check(ctx context.Context, r *pipeline.Run, c *plan, language string) (err error) {
 	q := c.request
 	if q.Command != nil {
@@ -103,7 +103,7 @@ func check(ctx context.Context, r *pipeline.Run, c *plan, language string) (err 
 		c.shows = backends.AnyProgram
 	}
 	if asked, err := validate.Language(cmp.Or(q.Language, language)); err == nil && asked != c.program.Language {
-		r.Warn("the code was taken for " + c.program.Language + ", as the fence around it says")
+		r.Warn("the code was run as " + c.program.Language + ", the language of its fence")
 	}
 	if c.session != nil && c.program.Language != language {
 		return containment.WrongLanguage(language, c.program.Language)
@@ -111,8 +111,8 @@ func check(ctx context.Context, r *pipeline.Run, c *plan, language string) (err 
 	return nil
 }
 
-// source is the code without the fence that an agent may have put around it. language is what it is if nothing else
-// says so.
+// source returns the code without the fence that an agent may have put around it. language applies if neither the
+// request nor the fence names one.
 func (q Request) source(language string) validate.Code {
 	code := validate.Code{Language: cmp.Or(q.Language, language), Name: q.Name, Source: q.Code}
 	if !q.Show {
@@ -132,11 +132,11 @@ func checkRequest(q Request) error {
 		return err
 	}
 	if q.Command != nil && (len(q.Command) == 0 || q.Command[0] == "" || q.Session != "") {
-		return pipeline.Refuse(pipeline.StageValidate, "a command begins with the name of a program, and has a sandbox of its own", "")
+		return pipeline.Refuse(pipeline.StageValidate, "a command starts with the name of a program, and can't run in a session", "")
 	}
 	for _, a := range slices.Concat(q.Args, q.Command) {
 		if strings.Contains(a, "\x00") {
-			return pipeline.Refuse(pipeline.StageValidate, "an argument holds a NUL byte, which no program can be given", "")
+			return pipeline.Refuse(pipeline.StageValidate, "an argument contains a NUL byte, which can't be passed to a program", "")
 		}
 	}
 	if err := containment.CheckEnv(q.Env, q.Secrets); err != nil {
@@ -144,14 +144,14 @@ func checkRequest(q Request) error {
 	}
 	for _, m := range q.Mounts {
 		if !path.IsAbs(m.Host) || !path.IsAbs(m.Inside) {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the mount %s:%s is not absolute on both sides", m.Host, m.Inside), "")
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the mount %s:%s needs two absolute paths", m.Host, m.Inside), "")
 		}
 	}
 	return nil
 }
 
-// invalid makes a refusal out of what is wrong with the code. The text may quote the code, which
-// the audit log must not hold: there, only places are named.
+// invalid returns a refusal about unsound code. Its text may quote the code, which the audit log must not contain:
+// there, only line numbers are named.
 func invalid(err error) error {
 	var bad *validate.Error
 	if !errors.As(err, &bad) {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// egress decides what the run may reach. Most may reach nothing, and only learn so.
+// egress decides which hosts the run may reach. Most runs may reach none.
 func (e *execution) egress(context.Context) error {
 	defer e.TimeStage(&e.Outcome.Timings.Egress)()
 	route, err := containment.FindRoute(e.Run, e.request.Allow, e.request.Typed)
@@ -32,14 +32,14 @@ func (e *execution) egress(context.Context) error {
 	return err
 }
 
-// scope is that of the run in its sandbox's egress session.
+// scope returns the scope of the run in its sandbox's egress session.
 func (e *execution) scope() outbound.Scope {
 	q := e.request
 	return outbound.Scope{Run: e.Outcome.ID, Client: q.Client, Code: e.Code, Head: func() string { return Head(e.Clean(string(q.Code))) },
 		Within: e.within, Ask: q.Ask, Record: containment.DecisionRecorder(e.Pipeline, e.Outcome.ID, e.Outcome.Namespace, e.Clean)}
 }
 
-// checkSessionReach refuses what the egress session of an existing session does not have.
+// checkSessionReach refuses a cell that needs more of the network than its existing session has.
 func (e *execution) checkSessionReach() error {
 	const another = "create another session"
 	named := e.within != nil && !e.within.Empty()
@@ -54,15 +54,15 @@ func (e *execution) checkSessionReach() error {
 	case !e.outbound.HasRoute():
 		return nil
 	case len(lacks) > 0:
-		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
+		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the session was created without access to port %d", lacks[0]),
 			another+", with ", remedy.Allow)
 	case binds && !e.outbound.InspectsTLS():
-		return pipeline.Refuse(pipeline.StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
+		return pipeline.Refuse(pipeline.StageEgress, "the session is older than the first secret bound to hosts, so it does not trust the certificates that such secrets need", another)
 	}
 	return nil
 }
 
-// warnUnreachableSecrets warns of bound secrets that can't get to where they are bound.
+// warnUnreachableSecrets warns about bound secrets whose hosts the run may not reach.
 func (e *execution) warnUnreachableSecrets(w containment.Route) {
 	q, reach := e.request, w.Policy
 	if w.Within != nil {
@@ -72,23 +72,23 @@ func (e *execution) warnUnreachableSecrets(w containment.Route) {
 		covered := func(host string) bool {
 			to, err := egress.NewPolicy([]string{host}, nil)
 			return err == nil && (reach.Covers(host) || w.Granted.Covers(host) || slices.ContainsFunc(q.Allow, to.Covers)) ||
-				q.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // of many names some may be allowed
+				q.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // some of its many names may be allowed
 		}
 		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.Pipeline.Config.Egress.Ask && w.Within == nil {
 			continue
 		}
-		e.Warn("secret ", b.Name, " is only ever sent to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))
+		e.Warn("secret ", b.Name, " is sent only to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))
 	}
 }
 
-// headLines is how much of its code a person is shown with a question.
+// headLines bounds the code that a person sees with a question.
 const headLines = 12
 
-// Head returns the beginning of a text, and says how much is left out.
+// Head returns the first lines of a text, and a note about how many are left out.
 func Head(text string) string {
 	lines := strings.SplitAfterN(text, "\n", headLines+1)
 	if len(lines) <= headLines {
 		return text
 	}
-	return strings.Join(lines[:headLines], "") + fmt.Sprintf("... and %d lines more", strings.Count(strings.TrimRight(lines[headLines], "\n"), "\n")+1)
+	return strings.Join(lines[:headLines], "") + fmt.Sprintf("... and %d more lines", strings.Count(strings.TrimRight(lines[headLines], "\n"), "\n")+1)
 }

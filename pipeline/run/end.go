@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// redact puts together the result's text. The streams were cleaned on their way, before they were
-// cut; scrub does the rest.
+// redact assembles the result's text. The streams were redacted while they were read, before they were cut; Scrub
+// does the rest.
 func (e *execution) redact(out *pipeline.ProgramEnd) {
 	e.Outcome.Stdout, e.Outcome.StdoutCut = out.Stdout.Contents()
 	e.Outcome.Stderr, e.Outcome.StderrCut = out.Stderr.Contents()
@@ -23,13 +23,12 @@ func (e *execution) redact(out *pipeline.ProgramEnd) {
 	e.Scrub()
 }
 
-// Seal signs what the program left, redacts the result, and notes the rows of the run's end. The sandbox is taken down
-// meanwhile.
+// Seal signs the artifacts, redacts the result, and adds the rows of the run's end. The sandbox closes meanwhile.
 func (e *execution) Seal(ctx context.Context) error {
 	e.sign(ctx)
 	e.redact(e.out)
 	e.closed = make(chan error, 1)
-	if e.guard != nil { // nothing of it takes long
+	if e.guard != nil { // a session's sandbox stays, so this is quick
 		e.closed <- e.closeSandbox()
 	} else {
 		go func() { e.closed <- e.closeSandbox() }()
@@ -44,8 +43,8 @@ func (e *execution) Seal(ctx context.Context) error {
 	return e.SignOutcome(ctx, e.out, e.inputs)
 }
 
-// Finish waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be
-// recorded.
+// Finish waits until the sandbox is gone. It then stores the result and its receipt, or discards them if the end was
+// not recorded.
 func (e *execution) Finish(ctx context.Context, unrecorded error) {
 	if err := <-e.closed; err != nil {
 		e.Warn(e.Clean(pipeline.HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))
@@ -59,7 +58,7 @@ func (e *execution) Finish(ctx context.Context, unrecorded error) {
 		e.Warn(text)
 	}
 	var receipt *signer.Envelope
-	if e.saves != nil && e.Pipeline.Config.Keys != nil { // the log has it by now
+	if e.saves != nil && e.Pipeline.Config.Keys != nil { // the log has the receipt by now
 		receipt = &e.Envelope
 	}
 	if err := e.staged.Save(receipt); err != nil && e.Outcome.ArtifactsFailed == "" {

@@ -35,18 +35,18 @@ func (e *execution) Perform(ctx context.Context) (none pipeline.NoAnswer, _ erro
 		err = e.cell(ctx, out, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
-		quit, up := context.AfterFunc(running, out.StopWaitingForReaders), time.AfterFunc(math.MaxInt64, out.StopWaitingForReaders) // a little after its time
-		begun := func(backends.Containment) { up.Reset(e.limits.Wall + time.Second) }
+		quit, timer := context.AfterFunc(running, out.StopWaitingForReaders), time.AfterFunc(math.MaxInt64, out.StopWaitingForReaders) // it fires shortly after the program's time is up
+		begun := func(backends.Containment) { timer.Reset(e.limits.Wall + time.Second) }
 		streams := backends.Streams{Stdin: q.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: q.Terminal}
 		q.Stop.AttachProgram(&streams, kill)
 		out.Result, err = e.sandbox.Exec(running, e.command, streams)
 		quit()
-		up.Stop()
+		timer.Stop()
 		kill()
 		out.ReaderTimeout = q.Stop.ReaderTimeout(out.Ended)
 		if sent := q.Stop.DetachProgram(); sent != 0 && err == nil {
 			e.Outcome.Interrupted = map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM"}[sent]
-			if out.Ended == backends.EndedSignal && out.Signal == e.Outcome.Interrupted { // it is one that we sent
+			if out.Ended == backends.EndedSignal && out.Signal == e.Outcome.Interrupted { // we sent this signal
 				out.Ended = backends.EndedCancelled
 			}
 		}

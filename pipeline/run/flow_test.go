@@ -213,9 +213,9 @@ func TestHintsOfNoNetwork(t *testing.T) {
 		lost       int64
 		want       []string // a hint each
 	}{
-		{"it went well, and failed within", `echo "curl: (6) Could not resolve host: example.com" >&2; true`, 2, []string{none + "example.com: let it with --allow example.com, "}},
+		{"it went well, and failed within", `echo "curl: (6) Could not resolve host: example.com" >&2; true`, 2, []string{none + "example.com: allow it with --allow example.com, "}},
 		{"it printed the error itself", `echo "host='api.example.com', port=443"`, 2, []string{none + "api.example.com: "}},
-		{"it said nothing", `exit 4`, 1, []string{none + "it: let it with --allow DOMAIN, "}},
+		{"it said nothing", `exit 4`, 1, []string{none + "it: allow it with --allow DOMAIN, "}},
 		{"its time was up", `exec sleep 1000`, 1, []string{"--timeout", none + "it: "}},
 		{"words alone, and it failed", `echo "getaddrinfo ENOTFOUND example.com" >&2; exit 1`, 0, []string{none + "example.com: "}},
 		{"words alone, and it went well", `echo "Could not resolve host: example.com" >&2`, 0, nil},

@@ -16,8 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// hints say what to type after a run that did not go as its caller wanted, where the reason is
-// that the sandbox shows and allows less than the host.
+// hints returns remedies for a run that failed because the sandbox shows and allows less than the host.
 func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 	p, res, q := e.Pipeline, &e.Outcome, e.request
 	var list []pipeline.Remedy
@@ -29,8 +28,8 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 			}
 		}
 		reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: give it more with ", remedy.Timeout.With("SECONDS"))
-		reached("ram", "the program had ", e.limits.RAM>>20, " MB of memory for all of its processes: give it more with ", remedy.RAM.With("MB"))
-		reached("processes", "the program may have ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
+		reached("ram", "the memory limit for all of its processes was ", e.limits.RAM>>20, " MB: give it more with ", remedy.RAM.With("MB"))
+		reached("processes", "the limit was ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
 		reached("disk", "/workspace, /tmp and /dev/shm hold ", e.limits.Disk>>20, " MB together: allow more with ", remedy.Disk.With("MB"))
 	}
 	for _, s := range []struct {
@@ -38,7 +37,7 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 		cached, cut int64
 	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
 		switch limit, all := p.Config.Caps.Output, s.cached+s.cut; {
-		case s.cut == 0, q.Whole: // then nothing is missing for the caller
+		case s.cut == 0, q.Whole: // the caller has all of it
 		case all <= limit:
 			add(s.name, " had ", all, " bytes, of which ", s.cached, " are kept: keep all with ", remedy.Output.With(fmt.Sprint(all)))
 		default:
@@ -66,7 +65,7 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 	return list
 }
 
-// complaints returns where a program says why it failed.
+// complaints returns the text in which a program explains its failure.
 func complaints(res pipeline.Outcome) string {
 	if res.Error != nil {
 		return res.Stderr + "\n" + res.Error.Traceback
@@ -74,12 +73,12 @@ func complaints(res pipeline.Outcome) string {
 	return res.Stderr
 }
 
-// networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this
-// is said of one that went well, too; from words alone it is believed where the program failed.
+// networkHints returns remedies for missing network access. With tried the sandbox has counted attempts, so the hints
+// apply to a successful program too; without it, they rely on error texts and apply only if the program failed.
 func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 	res := &e.Outcome
 	output, failed := complaints(*res), res.Ended != backends.EndedOK
-	refused := slices.ContainsFunc(res.Egress, func(d egress.Record) bool { return !d.Allowed }) // whose reasons say it
+	refused := slices.ContainsFunc(res.Egress, func(d egress.Record) bool { return !d.Allowed }) // their reasons already explain it
 	if tried {
 		output = res.Stdout + "\n" + output // a program may print its errors itself
 	}
@@ -93,24 +92,23 @@ func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 	case refused:
 	case tried && !e.outbound.HasRoute():
 		name := MissingHost(output)
-		let, allow := ": let it with ", remedy.Allow.With(name)
-		if e.guard != nil { // whose way out is made with it
+		let, allow := ": allow it with ", remedy.Allow.With(name)
+		if e.guard != nil { // a session's network is fixed at its creation
 			let = ": create another session, with "
 		}
 		if name == unknownName {
 			name = "it"
 		}
-		list = append(list, pipeline.Remedy{"the sandbox has no network, and the program tried to reach ", name, let, allow, ", or bring in what it needs with ", remedy.Bring})
+		list = append(list, pipeline.Remedy{"the sandbox has no network, and the program tried to reach ", name, let, allow, ", or bring in its data with ", remedy.Bring})
 	case tried:
-		list = append(list, pipeline.Remedy{"names that are allowed can be reached, but no addresses"})
+		list = append(list, pipeline.Remedy{"allowed hosts are reachable by name, not by address"})
 	case failed && e.outbound.HasRoute() && (strings.Contains(output, "Connection refused") || strings.Contains(output, "ECONNREFUSED")):
-		list = append(list, pipeline.Remedy{"if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in ", remedy.Allow.With("example.com:5432")})
+		list = append(list, pipeline.Remedy{"an allowed name without a port is reachable on 80 and 443; name any other port, as in ", remedy.Allow.With("example.com:5432")})
 	}
 	return list
 }
 
-// addProgramHint returns what to do about a program that the sandbox does not show or can't execute, if that is what is
-// wrong.
+// addProgramHint adds a remedy to the error about a program that the sandbox does not show or can't execute.
 func (c plan) addProgramHint(e *pipeline.Error) *pipeline.Error {
 	var no *backends.NoProgram
 	if !errors.As(e, &no) {
@@ -129,11 +127,11 @@ func (c plan) addProgramHint(e *pipeline.Error) *pipeline.Error {
 	case c.program.Interpreter != nil:
 		e.Remedy = pipeline.Remedy{"the script's first line names it: install it on this host, below /usr, or change that line"}
 	case visible:
-		e.Remedy = pipeline.Remedy{"it is in the workspace: it may lack its mode for executing (chmod +x), or its first line names an interpreter that the sandbox does not show"}
+		e.Remedy = pipeline.Remedy{"it is in the workspace: it may not be executable (chmod +x), or its first line names an interpreter that the sandbox does not show"}
 	case here && on == no.Name && !strings.Contains(on, "/"):
 		e.Remedy = pipeline.Remedy{"to run the file of that name: ", remedy.Run.With(on)}
 	case here:
-		e.Remedy = pipeline.Remedy{on, " is on the host, and the sandbox does not show it: show its directory with ", remedy.Workspace, " or ", remedy.Mount, ", or install it below /usr"}
+		e.Remedy = pipeline.Remedy{on, " is on the host, but the sandbox does not show it: show its directory with ", remedy.Workspace, " or ", remedy.Mount, ", or install it below /usr"}
 	case c.Backend.Name() != "process":
 		e.Remedy = pipeline.Remedy{"it has to be in the image: choose one with ", remedy.Language, " python, node, shell or r, or name your own under ", remedy.Setting.With("images")}
 	default:
@@ -142,7 +140,7 @@ func (c plan) addProgramHint(e *pipeline.Error) *pipeline.Error {
 	return e
 }
 
-// missingModuleHint returns what to do about a module that could not be imported.
+// missingModuleHint returns a remedy for a module that could not be imported.
 func (c plan) missingModuleHint(module string) pipeline.Remedy {
 	if c.request.Beside != nil && c.request.Workspace.Host == "" {
 		if path, ok := c.request.Beside(module); ok {
@@ -153,19 +151,19 @@ func (c plan) missingModuleHint(module string) pipeline.Remedy {
 	if language == backends.AnyProgram {
 		language = "interpreters"
 	}
-	return pipeline.Remedy{fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)}
+	return pipeline.Remedy{fmt.Sprintf("module %s is not installed for the %s of this host, whose packages the sandbox shows", module, language)}
 }
 
-// hostFileHint returns how something of the host gets into the sandbox.
+// hostFileHint returns a remedy that brings a file of the host into the sandbox.
 func (c plan) hostFileHint(path string) pipeline.Remedy {
 	if c.request.Command != nil {
-		return pipeline.Remedy{path, " is on the host, and nothing of this directory is shown to the sandbox: add ", remedy.Workspace.With(".")}
+		return pipeline.Remedy{path, " is on the host, but the sandbox does not show this directory: add ", remedy.Workspace.With(".")}
 	}
-	return pipeline.Remedy{filepath.Base(path), " is on the host, and only the script is shown to the sandbox: add ", remedy.Input.With(path),
+	return pipeline.Remedy{filepath.Base(path), " is on the host, but the sandbox shows only the script: add ", remedy.Input.With(path),
 		", or ", remedy.Workspace.With(filepath.Dir(path)), " for the whole directory"}
 }
 
-// missingFile returns the last file that Python, Node or a shell's program said it did not find.
+// missingFile returns the last file that Python, Node or a program of a shell reported as missing.
 func missingFile(stderr string) string {
 	stderr = stderr[max(0, len(stderr)-4096):]
 	found := ""
@@ -181,7 +179,7 @@ func missingFile(stderr string) string {
 			if name, ok = strings.CutSuffix(line, " No such file or directory"); ok {
 				name = strings.TrimSuffix(strings.TrimSuffix(name, " [Errno 2]"), ":")
 				name = name[strings.LastIndex(name, ": ")+1:]
-				if _, quoted, ok := strings.Cut(name, "can't open file "); ok { // as Python says of its script
+				if _, quoted, ok := strings.Cut(name, "can't open file "); ok { // Python says this about its script
 					name = quoted
 				}
 			}
@@ -193,7 +191,7 @@ func missingFile(stderr string) string {
 	return found
 }
 
-// noNetwork finds how Python, Node, curl and git say that there is no way out.
+// noNetwork reports whether Python, Node, curl or git complain about a missing network.
 func noNetwork(stderr string) bool {
 	return slices.ContainsFunc([]string{
 		"Temporary failure in name resolution", "Could not resolve host", "Name or service not known",
@@ -201,13 +199,13 @@ func noNetwork(stderr string) bool {
 	}, func(words string) bool { return strings.Contains(stderr, words) })
 }
 
-// lookups are how curl, git, Node, Python's requests and wget name what they could not find.
+// lookups match the host that curl, git, Node, Python's requests or wget could not resolve.
 var lookups = lazy.Regexp(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
 
-// unknownName stands for a name that nobody knows.
+// unknownName is the placeholder for a host that no error names.
 const unknownName = "DOMAIN"
 
-// MissingHost returns the host that a program failed to look up last, or unknownName.
+// MissingHost returns the last host that a program failed to resolve, or unknownName.
 func MissingHost(stderr string) string {
 	found := lookups().FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
 	if len(found) == 0 {

@@ -12,11 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// An installer is a package manager that a program may call, and that can't do its work in a sandbox.
+// An installer is a package manager that a program may call, and that can't install in a sandbox.
 type installer struct {
-	name, language string         // no language: it is the system's
-	command        *regexp.Regexp // how it is called to install, and with what
-	failed         *regexp.Regexp // words of its own that it could not; a group is the package
+	name, language string         // no language: a package manager of the system
+	command        *regexp.Regexp // a call that installs; a group holds its arguments
+	failed         *regexp.Regexp // its error messages; a group is the package
 }
 
 var installers = sync.OnceValue(func() []installer {
@@ -30,8 +30,8 @@ var installers = sync.OnceValue(func() []installer {
 	}
 })
 
-// installHints say how packages are installed, if the program has tried to: by the words of a package manager, or
-// because its code calls one and it has tried to get out, or to call what is not there.
+// installHints returns remedies for a program that tried to install packages: a package manager complained, or the
+// code calls one and the program tried the network or a missing command.
 func (e *execution) installHints(output string, tried bool) (list []pipeline.Remedy) {
 	res := e.Outcome
 	output = lastWords(res.Stdout) + "\n" + lastWords(output)
@@ -51,11 +51,11 @@ func (e *execution) installHints(output string, tried bool) (list []pipeline.Rem
 	return list
 }
 
-// lastWords returns the end of an output, where a program says why it gave up: the expressions take half a microsecond
-// a byte, and an output may have many megabytes.
+// lastWords returns the end of an output, where a program explains why it failed: the expressions take half a
+// microsecond a byte, and an output may have many megabytes.
 func lastWords(output string) string { return output[max(0, len(output)-64<<10):] }
 
-// installHint returns how to install packages of one package manager.
+// installHint returns a remedy that installs packages of one package manager.
 func installHint(i installer, names []string, session string) pipeline.Remedy {
 	names = names[:min(len(names), 20)]
 	if i.language == "" {
@@ -63,7 +63,7 @@ func installHint(i installer, names []string, session string) pipeline.Remedy {
 		if names != nil {
 			what += " (" + strings.Join(names, ", ") + ")"
 		}
-		return pipeline.Remedy{what, " can't be installed in the sandbox, which has what the host or the image has: ask a person to add them there; packages of Python and Node come with ", remedy.Install}
+		return pipeline.Remedy{what, " can't be installed in the sandbox, which shows those of the host or the image: ask a person to add them there; install packages of Python and Node with ", remedy.Install}
 	}
 	if names == nil {
 		names = []string{"PACKAGE"}
@@ -75,7 +75,7 @@ func installHint(i installer, names []string, session string) pipeline.Remedy {
 	return how
 }
 
-// packagesIn reads names of packages, sorted, from what an installer is called with or complains of.
+// packagesIn extracts names of packages, sorted, from the arguments or the errors of an installer.
 func packagesIn(found [][]string) (names []string) {
 	for _, groups := range found {
 		words := strings.FieldsFunc(strings.Join(groups[1:], " "), func(r rune) bool { return strings.ContainsRune(" \t\r\"'`,", r) })

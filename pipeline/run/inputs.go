@@ -27,25 +27,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// WithheldRemedy is what can be done about an artifact that is withheld.
+// WithheldRemedy tells how to get an artifact that is withheld.
 const WithheldRemedy = "have the program write what is needed without the secret, or print it: secrets are masked in output; " +
 	"a person can have such files handed out with artifacts.withhold: false in the configuration"
 
-// A placer puts files into a workspace and remembers what it put there.
+// inputWriter writes files into a workspace and remembers their hashes.
 type inputWriter struct {
 	files   backends.Files
 	sums    map[string]string      // SHA-256 by name
-	room    int64                  // bytes that may still come
-	skipped int                    // things that were passed over
-	ours    func() backends.Hidden // what is not copied, see Config.Protected
+	room    int64                  // bytes left
+	skipped int                    // links and files that were not copied
+	ours    func() backends.Hidden // files that are not copied, see Config.Protected
 	left    func(run, artifact string, limit int64) ([]byte, error)
 }
 
-// writeInputs puts the program, unless it is a cell, and its inputs into the workspace. A host workspace gets nothing: what
-// is put there would stay there.
+// writeInputs writes the program, unless it is a cell, and its inputs into the workspace. A host workspace gets
+// nothing, because it would stay there.
 func (e *execution) writeInputs(ctx context.Context) (map[string]string, error) {
-	// The paths of our own files are resolved at the first input of the host: a hundred calls of the kernel, and most runs
-	// have none.
+	// Our own files are located at the first input from the host: that takes a hundred system calls, and most runs
+	// have no such input.
 	ours := sync.OnceValue(func() backends.Hidden { return backends.LocateHidden(e.Pipeline.Config.Protected) })
 	p := &inputWriter{files: e.sandbox.Files(), sums: map[string]string{}, room: e.limits.Disk, ours: ours, left: e.ReadArtifact}
 	if e.request.Workspace.Host != "" {
@@ -66,12 +66,12 @@ func (e *execution) writeInputs(ctx context.Context) (map[string]string, error) 
 		}
 	}
 	if p.skipped > 0 {
-		e.Warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to directories, what is no file, and files of sandboxmcp's own", p.skipped))
+		e.Warn(fmt.Sprintf("%d inputs were not copied: links to directories or out of the input, special files, and files of sandboxmcp's own", p.skipped))
 	}
 	return p.sums, nil
 }
 
-// program puts the program where it belongs, or its driver, which moves it there.
+// program writes the program, or a driver under its name that moves the program there.
 func (p *inputWriter) program(c validate.Checked, displayFile string) error {
 	if displayFile == "" {
 		return p.writeFile(c.Name, 0o644, bytes.NewReader(c.Source))
@@ -92,7 +92,7 @@ func (p *inputWriter) input(ctx context.Context, in Input) error {
 	if in.Run != "" {
 		content, err := p.left(in.Run, in.Artifact, p.room)
 		if err != nil {
-			do := pipeline.Remedy{remedy.Stored, " lists what runs have left; it is kept for a while only"}
+			do := pipeline.Remedy{remedy.Stored, " lists the artifacts that are still stored; they are deleted after a while"}
 			if errors.As(err, new(*results.Withheld)) {
 				do = pipeline.Remedy{WithheldRemedy}
 			}
@@ -114,7 +114,7 @@ func (p *inputWriter) input(ctx context.Context, in Input) error {
 	return p.file(f, info, err, name)
 }
 
-// directory copies what is below dir. Root keeps links from leading out of it.
+// directory copies the files below dir. Root keeps links from leading out of it.
 func (p *inputWriter) directory(ctx context.Context, dir, to string) error {
 	root, err := hostfs.OpenDir(dir)
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *inputWriter) directory(ctx context.Context, dir, to string) error {
 		if d.IsDir() {
 			return nil
 		}
-		// A link counts as what it leads to, if that is a file in the same directory.
+		// A link is copied as its target, if that is a file in the same directory.
 		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
 			p.skipped++
 			return nil
@@ -148,7 +148,7 @@ func (p *inputWriter) directory(ctx context.Context, dir, to string) error {
 	})
 }
 
-// file copies an open file, unless it could not be opened.
+// file copies an open file, or refuses the input if err says that it could not be opened.
 func (p *inputWriter) file(f *os.File, info fs.FileInfo, err error, to string) error {
 	if err != nil {
 		return badInput(err)
@@ -165,16 +165,16 @@ func badInput(err error) error {
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %v", err), "")
 }
 
-// writeFile writes a file of the workspace, within the room that is left, and keeps its hash.
+// writeFile writes a file of the workspace, up to the bytes left, and keeps its hash.
 func (p *inputWriter) writeFile(name string, mode uint32, r io.Reader) error {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || clean == "." {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), "give ", remedy.Input, inputName)
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q is not a valid name for a file in the workspace", name), "give ", remedy.Input, inputName)
 	}
 	h := sha256.New()
 	limit := p.room + 1
 	if all, ok := r.(*bytes.Reader); ok {
-		limit = min(limit, int64(all.Len())+1) // the buffer that it is copied through is no larger
+		limit = min(limit, int64(all.Len())+1) // the copy buffer is no larger
 	}
 	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: limit}
 	if _, twice := p.sums[clean]; twice {
@@ -196,17 +196,17 @@ func (p *inputWriter) writeFile(name string, mode uint32, r io.Reader) error {
 	return nil
 }
 
-// inputName is how an input is named.
+// inputName describes valid names of inputs.
 const inputName = ` another name in the workspace: a relative one, such as "data/a.csv", with at most 255 bytes between slashes`
 
-// addIfSame takes a second file of one name if it says the same, as when the program lies in a directory
-// that is an input.
+// addIfSame accepts a second file of a name if its content is the same, as when the program lies in a directory that
+// is an input.
 func (p *inputWriter) addIfSame(name string, r io.Reader, sum func([]byte) []byte) error {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return fmt.Errorf("read input %q: %w", name, err)
 	}
 	if hex.EncodeToString(sum(nil)) != p.sums[name] {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("two different files would be %q in the workspace", name), "rename one")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("two different inputs are named %q in the workspace", name), "rename one")
 	}
 	return nil
 }

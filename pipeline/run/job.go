@@ -22,14 +22,14 @@ type Job struct {
 	Session   string            `json:"session,omitempty"`
 	State     string            `json:"state"` // "running" or "done"
 	Began     time.Time         `json:"began"`
-	Stdout    string            `json:"stdout_tail"` // the last of what it wrote so far, at most 4 KiB
+	Stdout    string            `json:"stdout_tail"` // the last 4 KiB of its output so far
 	Stderr    string            `json:"stderr_tail"`
 	Result    *pipeline.Outcome `json:"result,omitempty"` // once it is done
 
-	Calls []ToolCall `json:"tool_calls,omitempty"` // of its session's tools, that wait for results: see Resume
+	Calls []ToolCall `json:"tool_calls,omitempty"` // calls of its session's tools that wait for results: see Resume
 }
 
-// jobs holds the runs in the background, and the last that are done.
+// jobs holds the running background runs, and the last finished ones.
 type jobs struct {
 	mu     sync.Mutex
 	all    []*job // the oldest first
@@ -45,30 +45,30 @@ type job struct {
 	done     chan struct{}
 }
 
-// maxJobs is how many runs in the background are remembered. Those that still run always are: the queue bounds them,
-// and waitingOf those that wait for their client.
+// maxJobs bounds the background runs that are remembered. Running ones always are: the queue bounds them, and
+// MaxWaiting those that wait for their client.
 const maxJobs = 256
 
-// ErrClosed is why a run in the background ends when the server does.
+// ErrClosed ends background runs when the server shuts down.
 var ErrClosed = errors.New("the server is shutting down")
 
-// StartJob runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have,
-// but beyond the end of ctx. Job finds it under the id; done is closed when it is done.
+// StartJob runs a request in the background until it is done, the pipeline closes, or the caller's token is revoked;
+// it outlives ctx. JobOf finds it by its id; done is closed when it is done.
 func StartJob(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, done <-chan struct{}) {
 	if q.ID == "" {
 		q.ID = pipeline.NewID()
 	}
 	var place *session.Ticket
-	if q.Context == "" { // an interpreter beside the first has no line
+	if q.Context == "" { // only a session's first interpreter has a queue
 		place = session.Enqueue(ctx, p, q.Namespace, q.Session)
 	}
-	release := door.VisitOf(ctx).RetainBody() // its code and inputs are held until it is done
+	release := door.VisitOf(ctx).RetainBody() // its code and inputs stay in memory until it is done
 	ctx, cancel := identity.WithoutRequest(ctx)
 	j := &job{calls: &toolCalls{answer: map[string]chan ToolResult{}, fresh: make(chan struct{})}, cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: pipeline.NamespaceOrDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
 	q.Stdout, q.Stderr, q.calls = teeWriter(&j.out, q.Stdout), teeWriter(&j.err, q.Stderr), j.calls
 	if !stateOf(p).jobs.add(j) {
-		cancel(ErrClosed) // and so the request is refused before it begins
+		cancel(ErrClosed) // so the request is refused before it begins
 	}
 	p.Journal.Add(pipeline.JournalJob, q.ID, j.Namespace)
 	stateOf(p).jobs.going.Go(func() {
@@ -76,7 +76,7 @@ func StartJob(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, 
 		defer cancel(nil)
 		defer place.Leave()
 		defer close(j.done)
-		_, res, _ := pipeline.Do(place.WithContext(ctx), p, q) // what went wrong is in the result
+		_, res, _ := pipeline.Do(place.WithContext(ctx), p, q) // the result has its error
 		stateOf(p).jobs.mu.Lock()
 		j.State, j.Result = "done", &res
 		stateOf(p).jobs.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *jobs) add(j *job) bool {
 	return !s.closed
 }
 
-// findJob returns a background run of a namespace, nil if there is none.
+// findJob returns a background run of a namespace, or nil.
 func (s *jobs) findJob(namespace, id string) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *jobs) findJob(namespace, id string) *job {
 	return nil
 }
 
-// JobOf returns a background run of a namespace, also for a while after it is done.
+// JobOf returns a background run of a namespace, for a while after it is done too.
 func JobOf(p *pipeline.Pipeline, namespace, id string) (Job, bool) {
 	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil {
@@ -128,7 +128,7 @@ func JobOf(p *pipeline.Pipeline, namespace, id string) (Job, bool) {
 	return stateOf(p).jobs.current(j), true
 }
 
-// current returns what a job is now.
+// current returns a snapshot of a job.
 func (s *jobs) current(j *job) Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func Jobs(p *pipeline.Pipeline, namespace string) []Job {
 	return list
 }
 
-// CancelJob kills a background run. It says whether there was one running.
+// CancelJob kills a background run. It reports whether the run was still running.
 func CancelJob(p *pipeline.Pipeline, namespace, id string) bool {
 	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil || stateOf(p).jobs.current(j).State == "done" {
@@ -177,7 +177,7 @@ func CancelJob(p *pipeline.Pipeline, namespace, id string) bool {
 	return true
 }
 
-// close ends all and waits for that.
+// close ends all background runs and waits for them.
 func (s *jobs) close() {
 	s.mu.Lock()
 	s.closed = true

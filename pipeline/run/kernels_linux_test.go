@@ -143,7 +143,7 @@ func TestOwnKernelRefused(t *testing.T) {
 		"runs perl, and this is python": doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```python\n1\n```")}),
 		"runs python, and this is perl": doingOf(run.Request{Where: run.Where{Session: python.ID}, Language: "perl", Code: []byte("1")}),
 		"runs perl, and this is c":      doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```c\n1\n```")}),
-		"is checked without running":    doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
+		"be checked without running":    doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
 		"is empty":                      doingOf(run.Request{Where: run.Where{Session: s.ID}}),
 		"not perl":                      doingOf(session.New{Language: "perl", Tools: []session.Tool{{Name: "f"}}}),
 		`has no variable "nope"`:        doingOf(session.Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
@@ -260,7 +260,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 	}
 	if _, _, err := pipeline.Do(t.Context(), p, session.Bridge{
 		Session: s.ID, Key: "x", Value: []byte("1"),
-	}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (carry it in a file)") {
+	}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (copy it in a file)") {
 		t.Errorf("it sets variables: %v", err)
 	}
 	if state, err := session.Inspect(t.Context(), p, "default", s.ID); err != nil || !strings.Contains(state.Note, "can't list variables") {

@@ -12,29 +12,30 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// Request asks for one run. Its zero value, with code and a name, or with a command, is a run with the default
-// limits, no secrets, no network and nothing of the host. As JSON it is all but what works in its own process alone.
+// Request describes one run. Its zero value, with code and a name, or with a command, is a run with the default
+// limits, no secrets, no network and no files of the host. Its JSON omits the fields that only work within this
+// process.
 type Request struct {
 	ID        string // a ULID; "" makes one
-	Namespace string // whose run it is; "" is "default"
-	Client    string // what the caller's program calls itself, for people who are asked about the run; "" is unknown
+	Namespace string // "" is "default"
+	Client    string // the caller's program, shown to people who approve the run; "" is unknown
 
-	Language string // "python", "node", "shell", or an operator's runtime; "" goes by Name
-	Name     string // of the file that holds the code; "" makes one up
+	Language string // "python", "node", "shell", or an operator's runtime; "" derives it from Name
+	Name     string // of the file with the code; "" generates one
 	Code     []byte
-	// Show says that the code is an agent's, who writes as in a notebook: it may stand in a fence, whose language counts;
-	// lines of Python may begin with ! or %; and what runs once in a sandbox of its own shows the value of its last
-	// expression and its figures, as a session's code does. Without it, a program runs as it would anywhere.
+	// Show treats the code as an agent's, written as for a notebook: it may have a fence, whose language counts;
+	// lines of Python may begin with ! or %; and a run in its own sandbox displays the value of its last expression
+	// and its figures, as code in a session does. Without Show, a program runs as anywhere else.
 	Show bool
-	// CheckOnly has the syntax of the code be checked instead, as the operator's runtime of its language says.
+	// CheckOnly checks the syntax of the code instead of running it, with the check command of its runtime.
 	CheckOnly bool
-	// Command is a program to run instead of code, and its arguments. It is looked for in the sandbox: in /workspace, its
-	// working directory, where its name has a slash, else on the PATH. Language then says whose interpreter and image are
-	// shown; "" shows all interpreters of this host.
+	// Command is a program to run instead of code, and its arguments. The sandbox resolves it: a name with a slash in
+	// /workspace, its working directory, any other on the PATH. Language then selects the interpreter and image to
+	// show; "" shows all interpreters of this host.
 	Command []string
 	Args    []string // after the file's name
 	Env     []string // KEY=VALUE
-	// EnvOnce has the variables of Env be for this code alone, and not for what its session runs later.
+	// EnvOnce sets the variables of Env for this code alone, not for later code of its session.
 	EnvOnce bool
 	Inputs  []Input // are copied into the workspace before the program starts
 
@@ -45,90 +46,90 @@ type Request struct {
 	Streams
 
 	Artifacts string // a host directory to save artifacts in, "" saves none
-	// Beside says whether the host has, next to the code's file, a file or module of this name, and
-	// its path there. It is asked only to give a hint after a program missed it. May be nil.
+	// Beside reports whether the host has a file or module of this name next to the code's file, and its path there.
+	// It is called only for a hint after a program missed it. May be nil.
 	Beside func(name string) (path string, ok bool) `json:"-"`
 
-	calls *toolCalls // where its calls of tools wait; nil answers none
+	calls *toolCalls // its calls of tools wait there; nil refuses them
 }
 
-// HostFiles are files of the host that a run is shown.
+// HostFiles are the files of the host that a run can see.
 type HostFiles struct {
-	// Workspace is a host directory to show as /workspace; without one it is empty and thrown away.
+	// Workspace is a host directory to show as /workspace; without one, /workspace is empty and discarded after the
+	// run.
 	Workspace backends.Mount
-	// Within is where in the host workspace the code lies already, "" if it does not.
+	// Within is the path of the code's file in the host workspace, "" if it is elsewhere.
 	Within string
 	Mounts []backends.Mount
 	Data   []string // names of the operator's directories of data to show, see [DataDir]; not in a session
 }
 
-// Reach is what a run may use of the outside: secrets and the network.
+// Reach names the secrets and hosts that a run may use.
 type Reach struct {
 	Secrets []string // keys to lease, which are also the names of the variables
-	// Allow are names that the program may reach, such as "example.com", "*.example.com" or
-	// "example.com:5432": nil is what the operator allows, an empty list nothing.
+	// Allow lists hosts that the program may reach, such as "example.com", "*.example.com" or "example.com:5432": nil
+	// is the operator's allowlist, an empty list allows none.
 	Allow []string
-	// Typed says that a person has typed Allow, and so granted it. Whatever an agent may fill in
-	// must not set it.
+	// Typed means that a person typed Allow, which grants it. An interface that an agent can use must not set it.
 	Typed bool
-	// Ask is called in a goroutine of its own when a person is asked something for this run, such
-	// as whether its connection to a name may be made. It may show the question to the caller's
-	// user, answers through the broker, and returns when its context ends. May be nil.
+	// Ask is called in a goroutine of its own when a person must decide something for this run, such as whether it
+	// may connect to a host. It may show the question to the caller's user, answers through the broker, and returns
+	// when its context ends. May be nil.
 	Ask func(context.Context, *approval.Pending) `json:"-"`
 }
 
-// Where says what contains a run: a sandbox of its own, or that of a session.
+// Where selects the sandbox of a run: one of its own, or a session's.
 type Where struct {
 	Backend string   // "" is the default one
 	Profile string   // "" is the default one
-	Require []string // layers, on top of those that the profile requires
-	GPUs    []string // graphics processors to show: indices, or "all"; nil is what the backend shows anyone
-	// Session is the id of the session that runs the code; "" is a sandbox of its own. What a
-	// session was started with stays: Language, Backend, Profile, Mounts and Workspace must be empty.
+	Require []string // layers in addition to those that the profile requires
+	GPUs    []string // graphics processors to show: indices, or "all"; nil is the backend's default
+	// Session is the id of the session that runs the code; "" is a sandbox of its own. An existing session fixes
+	// Language, Backend, Profile, Mounts and Workspace, so these must be empty.
 	Session string
 	// Context is the session's interpreter that runs the code: see NewContext. "" is its first.
 	Context string
 }
 
-// Streams are what a program reads and writes, and by what it is ended.
+// Streams connect a program's input and output, and let its caller stop it.
 type Streams struct {
 	Stdin io.Reader `json:"-"` // nil is an empty input
-	// Stdout and Stderr get the program's output while it runs, redacted and cut. One that blocks
-	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
-	// and only until its context ends.
+	// Stdout and Stderr get the program's output while it runs, redacted and cut. A writer that blocks or fails
+	// delays neither the program nor its record: Do waits for it only at the very end, and only until its context
+	// ends.
 	Stdout, Stderr io.Writer `json:"-"`
-	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then
-	// holds up the program, as the reader of a pipe does, until the program's time is up.
+	// Whole passes all of the output to Stdout and Stderr: only the result is cut. A writer that blocks then blocks
+	// the program, as the reader of a pipe does, until the program's time is up.
 	Whole bool
-	// Terminal, if not nil, is what the program has instead of pipes: Stdout gets all that it shows. Not in a session.
+	// Terminal, if not nil, replaces the program's pipes: Stdout gets all of its output. Not in a session.
 	Terminal *backends.Terminal `json:"-"`
-	// Display gets what code in a session shows while it runs, free of secrets; the result has only the texts of it then.
-	// It may be nil, and block as Stdout may.
+	// Display gets the displays of code in a session while it runs, redacted; the result then has only their texts.
+	// It may be nil, and may block as Stdout may.
 	Display func(kernel.Bundle) `json:"-"`
-	// Charts has figures and tables come with their data: see kernel.Cell.
+	// Charts sends figures and tables with their data: see kernel.Cell.
 	Charts bool
-	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run
-	// and keeps nothing that the program left. It has no effect in a session.
+	// Stop, if not nil, lets the caller stop the program and keep its output and files; the end of the context ends
+	// the run and keeps neither. Stop has no effect in a session.
 	Stop *pipeline.Stopper `json:"-"`
 }
 
 // Input is a file or a directory that is copied into the workspace.
 type Input struct {
-	// Host is the absolute path of what to copy. Links in a directory are followed as long as they
-	// stay in it and lead to files; others are passed over, with a warning.
+	// Host is the absolute path of a file or directory to copy. Links in a directory are followed if they stay in it
+	// and lead to files; others are skipped, with a warning.
 	Host string
-	// Name is where to put it, relative to the workspace; "" is the last part of Host, and "."
-	// puts what is in a directory directly into the workspace.
+	// Name is the destination, relative to the workspace; "" is the last element of Host, and "." copies the content
+	// of a directory directly into the workspace.
 	Name    string
 	Content []byte // the file's content, when Host is ""
-	// Run, if it is not "", is the run of the namespace whose artifact is the content.
+	// Run and Artifact, if not "", name an artifact of an earlier run of the namespace; it is the content.
 	Run, Artifact string
 }
 
-// HostDirs are the directories of the host that the run is shown.
+// HostDirs returns the directories of the host that the run can see.
 func (q *Request) HostDirs() []backends.Mount { return append(slices.Clone(q.Mounts), q.Workspace) }
 
-// facts returns what is known of a request before anybody has looked at it, beside what all subjects have.
+// facts returns the facts about a request before it is checked, in addition to those that all subjects have.
 func (q *Request) facts() pipeline.Facts {
 	f := pipeline.EnvFacts(q.Env)
 	f.AddIf("context", q.Context, len(q.Context))

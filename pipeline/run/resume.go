@@ -14,22 +14,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// ToolCall is a call of a tool by code that runs. It is free of secrets.
+// ToolCall is a call of a tool by running code. It contains no secrets.
 type ToolCall struct {
-	ID        string          `json:"id"` // under which the audit log has it
+	ID        string          `json:"id"` // of its row in the audit log
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"` // an object
 }
 
-// ToolResult is what came of a call: a value, or the text of an error.
+// ToolResult is the result of a call: a value, or the text of an error.
 type ToolResult struct {
 	ID    string
 	Value json.RawMessage
 	Error string
 }
 
-// NewToolResult returns the result of a call: a value, of which none is null, or an error, whose text is a string or
-// else any JSON.
+// NewToolResult returns the result of a call: a value (none is null), or an error, whose text is a JSON string or
+// else the JSON itself.
 func NewToolResult(id string, value json.RawMessage, failed bool) ToolResult {
 	if len(value) == 0 {
 		value = json.RawMessage("null")
@@ -44,8 +44,8 @@ func NewToolResult(id string, value json.RawMessage, failed bool) ToolResult {
 	return ToolResult{ID: id, Error: cmp.Or(text, "the tool failed")}
 }
 
-// ErrNoCall is the error for a result of a call that nobody waits for.
-var ErrNoCall = errors.New("nobody waits for the result of this call")
+// ErrNoCall is the error for a result whose call does not wait, or never existed.
+var ErrNoCall = errors.New("no call waits for this result")
 
 // toolCalls are the calls of a run that wait for their results.
 type toolCalls struct {
@@ -75,13 +75,13 @@ func (c *toolCalls) call(ctx context.Context, q ToolCall) (ToolResult, error) {
 	return ToolResult{}, context.Cause(ctx)
 }
 
-// remove drops a call that waits no more. The caller holds the mutex.
+// remove drops a call that no longer waits. The caller holds the mutex.
 func (c *toolCalls) remove(id string) {
 	c.open = slices.DeleteFunc(c.open, func(q ToolCall) bool { return q.ID == id })
 	delete(c.answer, id)
 }
 
-// deliver gives results to the calls that wait for them: to all, or, where one of them has none, to nobody.
+// deliver passes results to their waiting calls. If one result has no waiting call, it delivers none.
 func (c *toolCalls) deliver(results []ToolResult) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,24 +99,23 @@ func (c *toolCalls) deliver(results []ToolResult) error {
 	return nil
 }
 
-// waiting returns the calls that wait, and what is closed at the next one.
+// waiting returns the waiting calls, and a channel that is closed at the next call.
 func (c *toolCalls) waiting() ([]ToolCall, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.open), c.fresh
 }
 
-// gather is how long Resume waits for more calls after the first: code that makes several at a time does so within
-// less.
+// gather is the time that Resume waits for more calls after the first: code that makes several at a time makes them
+// within less.
 const gather = 10 * time.Millisecond
 
-// Resume gives a background run the results of calls of its session's tools, and waits until calls wait for results, or
-// it is done. It returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for
-// another.
+// Resume passes results of tool calls to a background run, and waits until the run has waiting calls or is done. It
+// returns all waiting calls; if known, which may be nil, reports true for all of them, it waits for another.
 func Resume(ctx context.Context, p *pipeline.Pipeline, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
 	j := stateOf(p).jobs.findJob(namespace, id)
 	if j == nil {
-		return Job{}, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no background run %.64q", id), "name one that waits for results")
+		return Job{}, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown background run %.64q", id), "name one that waits for results")
 	}
 	if err := j.calls.deliver(results); err != nil {
 		calls, _ := j.calls.waiting()
@@ -124,7 +123,7 @@ func Resume(ctx context.Context, p *pipeline.Pipeline, namespace, id string, res
 		for _, c := range calls {
 			ids = append(ids, c.ID)
 		}
-		return Job{}, pipeline.RefuseBecause(err, pipeline.StageValidate, "send one result for each call that waits: ", strings.Join(ids, ", "))
+		return Job{}, pipeline.RefuseBecause(err, pipeline.StageValidate, "send one result for each waiting call: ", strings.Join(ids, ", "))
 	}
 	for {
 		calls, more := j.calls.waiting()

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Review is an operator's policy for code that looks dangerous. The zero value runs it: containment does not depend on
-// what code looks like.
+// Review is an operator's policy for dangerous code. The zero value runs all code: containment does not depend on how
+// code looks.
 type Review struct {
 	Reject string   // "low", "medium" or "high": code with a finding at least as severe is refused; "" refuses none
 	Off    []string // rules that are switched off
@@ -37,7 +37,7 @@ func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
 	}
 	report, err := analyze(ctx, p, code, validate.Options{Cell: c.session != nil, Notebook: c.request.Show || c.session != nil})
 	if err != nil {
-		return pipeline.WrapError(pipeline.StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
+		return pipeline.WrapError(pipeline.StageValidate, fmt.Errorf("policy requires a review, and the code can't be reviewed: %w", err))
 	}
 	var found []string
 	for _, d := range report.AtLeast(pipeline.PackageSettings[Review](p).Reject) {
@@ -46,13 +46,13 @@ func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
 	if found == nil {
 		return nil
 	}
-	e := pipeline.Refuse(pipeline.StageValidate, "policy refuses code with such findings: "+strings.Join(found, "; "),
-		"change the code, or the operator's validate.reject_dangerous or validate.rules_off")
+	e := pipeline.Refuse(pipeline.StageValidate, "policy refuses code with these findings: "+strings.Join(found, "; "),
+		"change the code, or ask the operator to change validate.reject_dangerous or validate.rules_off")
 	return e.WithLogReason(fmt.Sprintf("policy refuses code with findings of severity %s: %d", pipeline.PackageSettings[Review](p).Reject, len(found)))
 }
 
-// Analyze reports errors in code, modules that it lacks, and dangerous patterns, without running it. Python is parsed
-// by the interpreter that would run it, in a sandbox. Off and Python of the options are the pipeline's.
+// Analyze reports errors in code, missing modules, and dangerous patterns, without running it. The interpreter that
+// would run Python code parses it, in a sandbox. The pipeline sets RulesOff and Python of the options.
 func Analyze(ctx context.Context, p *pipeline.Pipeline, code validate.Code, o validate.Options) (validate.Report, error) {
 	report, err := analyze(ctx, p, code, o)
 	if err != nil && !errors.As(err, new(*pipeline.Error)) {
@@ -66,7 +66,7 @@ func analyze(ctx context.Context, p *pipeline.Pipeline, code validate.Code, o va
 	return validate.Analyze(ctx, code, o)
 }
 
-// asker has Python code parsed in a sandbox.
+// asker parses Python code in a sandbox.
 type asker struct{ p *pipeline.Pipeline }
 
 // Analyse implements validate.Interpreter.
@@ -74,15 +74,15 @@ func (a asker) Analyse(ctx context.Context, request []byte) ([]byte, error) {
 	return stateOf(a.p).analysers.analyse(ctx, a.p, request)
 }
 
-// analysers keeps one contained interpreter, which answers questions about code, for the next question.
+// analysers keeps one sandboxed interpreter, which parses code, for the next request.
 type analysers struct {
 	mu     sync.Mutex
 	closed bool
 	now    *analyser
-	idle   *time.Timer // ends it when nobody has asked for a while
+	idle   *time.Timer // ends the interpreter after analyserIdle
 }
 
-// analyserIdle bounds how long an interpreter is kept without a question.
+// analyserIdle bounds the time that an interpreter is kept without a request.
 const analyserIdle = 5 * time.Minute
 
 // analyserWall bounds one answer. A parser needs milliseconds.
@@ -94,7 +94,7 @@ const maxAnswer = 64 << 20
 func (a *analysers) analyse(ctx context.Context, p *pipeline.Pipeline, request []byte) (answer []byte, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for range 2 { // one that has died while nobody asked is no reason to fail
+	for range 2 { // an idle interpreter may have died: retry with a new one
 		fresh := a.now == nil
 		if a.closed {
 			return nil, ErrClosed
@@ -143,7 +143,7 @@ type analyser struct {
 	ended   chan error
 }
 
-// startAnalyser starts an interpreter in a sandbox that parses code.
+// startAnalyser starts an interpreter in a sandbox to parse code.
 func startAnalyser(ctx context.Context, p *pipeline.Pipeline) (*analyser, error) {
 	c, err := containment.Choose(p, "", "", nil)
 	if err != nil {
@@ -167,11 +167,11 @@ func startAnalyser(ctx context.Context, p *pipeline.Pipeline) (*analyser, error)
 		return a, nil
 	case err := <-a.ended:
 		sandbox.Close()
-		return nil, fmt.Errorf("start the interpreter that parses: %w", err)
+		return nil, fmt.Errorf("start the parser: %w", err)
 	}
 }
 
-// analyse sends one question and reads the answer, each with its length before it, four bytes, big-endian.
+// analyse sends one request and reads the answer. Each is preceded by its length: four bytes, big-endian.
 func (a *analyser) analyse(ctx context.Context, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, analyserWall)
 	defer cancel()
@@ -179,10 +179,10 @@ func (a *analyser) analyse(ctx context.Context, request []byte) ([]byte, error) 
 	defer stop()
 	answer, err := a.exchange(request)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("the interpreter that parses does not answer: %w", ctx.Err())
+		return nil, fmt.Errorf("the parser does not answer: %w", ctx.Err())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the interpreter that parses has died: %w", err)
+		return nil, fmt.Errorf("the parser died: %w", err)
 	}
 	return answer, nil
 }
@@ -198,7 +198,7 @@ func (a *analyser) exchange(request []byte) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxAnswer {
-		return nil, fmt.Errorf("an answer of %d bytes", n)
+		return nil, fmt.Errorf("the answer has %d bytes, more than the maximum", n)
 	}
 	answer := make([]byte, n)
 	_, err := io.ReadFull(a.channel, answer)

@@ -1,17 +1,18 @@
 // Package run runs programs, and code in sessions. A Request is the effect.
 //
-// Its plan, made in check, finds the language and parses the code, and decides what contains and limits it; the code of
-// a session is planned in cell. The action is an execution, whose stages are its methods: it waits for its session and
-// for slots of the queue, leases secrets (run), gets its way out (egress), and starts its sandbox while its start is
-// recorded, and puts its files there (start, inputs). The program runs (exec, or cell in a session's interpreter); what
-// it left is hashed and saved (sign, tree, artifacts), hints are found, and the outcome is sealed (end).
+// check makes its plan: it finds the language, parses the code, and decides the containment and the limits; cell
+// plans the code of a session. The action is an execution, whose methods are its stages. It waits for its session and
+// for slots of the queue, leases secrets (run) and decides its network access (egress). It starts its sandbox while
+// the start is recorded, and writes the input files (start, inputs). The program runs (exec, or cell in a session's
+// interpreter). Its artifacts are hashed and saved (sign, tree, artifacts), hints are added, and the outcome is
+// sealed (end).
 //
-// Code of a session can call tools of its client (tools), whose answers come by Resume; it gives its slots back
-// meanwhile (seat). Begin has a request run in the background (job). Analyze and the review of dangerous code ask a
+// Code of a session can call tools of its client (tools), which answers through Resume; meanwhile the code gives its
+// slots back (seat). StartJob runs a request in the background (job). Analyze and the review of dangerous code use a
 // parser in a sandbox of its own (review).
 //
-// A file calls what stands in those behind it, in this order: run, check, end, exec, hint, hint_install, resume,
-// review, runtimes, sign, artifacts, start, inputs, egress, job, state, request, cell, tools, seat, tree.
+// A file calls only files behind it in this order: run, check, end, exec, hint, hint_install, resume, review,
+// runtimes, sign, artifacts, start, inputs, egress, job, state, request, cell, tools, seat, tree.
 package run
 
 import (
@@ -36,7 +37,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// complete fills in what the request leaves out. A command is its own code, as one would type it.
+// complete fills in the omitted fields of the request. The code of a command is its command line, as typed in a
+// shell.
 func (q Request) complete() Request {
 	if len(q.Command) > 0 {
 		q.Code, q.Name = []byte(host.Words(q.Command).String()), path.Base(q.Command[0])
@@ -59,7 +61,7 @@ func (q Request) Subject() pipeline.Subject {
 // Plan validates the request.
 func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	e := &execution{Run: r}
-	r.Releases = append(r.Releases, func() { // nearly the last
+	r.Releases = append(r.Releases, func() { // one of the last releases
 		if q.Display != nil {
 			keepTexts(r)
 		}
@@ -72,25 +74,25 @@ func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pip
 	return e, err
 }
 
-// execution is a plan that is being carried out, with what it holds, in the order in which the stages acquire it.
+// execution carries out a plan. Its fields are in the order in which the stages acquire them.
 type execution struct {
 	*pipeline.Run
 	plan
-	guard       *session.Guard    // the exclusive use of its session, nil without one
-	seat        *slotLease        // of code that can call tools, else nil
+	guard       *session.Guard    // exclusive use of its session, nil without a session
+	seat        *slotLease        // nil if the code can't call tools
 	outbound    *outbound.Session // nil has no network
-	within      *egress.Policy    // what a cell has named
-	view        packages.View     // the namespace's packages, as they are shown
+	within      *egress.Policy    // the hosts that a cell named
+	view        packages.View     // the namespace's packages in the sandbox
 	sandbox     backends.Sandbox
-	before      func() backends.Usage // of its session's sandbox, if it has one
+	before      func() backends.Usage // usage of its session's sandbox before the program; nil without a session
 	command     backends.Command
-	inputs      map[string]string    // SHA-256 by name, of the files that we put into the workspace
+	inputs      map[string]string    // SHA-256 by name, of the files that we wrote into the workspace
 	displayFile string               // the file in which the driver leaves displays; "" without one
-	tree        *tree                // the host workspace before the program, if there is a writable one
-	since       time.Time            // when the program was shown a host workspace whose changes it proposes
-	staged      *signer.Staged       // its artifacts, which get their names when its end is in the log
-	out         *pipeline.ProgramEnd // nil until the program was begun
-	closed      chan error           // gets how it went that the sandbox was taken down
+	tree        *tree                // the writable host workspace before the program, or nil
+	since       time.Time            // when a program that proposes changes got its host workspace
+	staged      *signer.Staged       // its artifacts; they get their names when its end is in the log
+	out         *pipeline.ProgramEnd // nil until the program begins
+	closed      chan error           // gets the result of closing the sandbox
 }
 
 // Acquire takes the execution through the stages before its program.
@@ -125,19 +127,19 @@ func (e *execution) queue(ctx context.Context) (err error) {
 	return nil
 }
 
-// vault leases the secrets that were asked for. A session keeps its leases; those of any other run end with it.
+// vault leases the requested secrets. Leases in a session last as long as the session, all others as long as the run.
 func (e *execution) vault(ctx context.Context) error {
 	defer e.TimeStage(&e.Outcome.Timings.Vault)()
 	want := e.request.Secrets
 	if e.guard != nil {
 		e.Leases, e.CurrentLeases = e.guard.Leases(), e.guard.Leases
-		want = slices.DeleteFunc(slices.Clone(want), e.Leases.Has) // what a session has leased stays as it was
+		want = slices.DeleteFunc(slices.Clone(want), e.Leases.Has) // the session's leases stay unchanged
 	}
 	lease, err := e.Pipeline.Config.Vault.Lease(ctx, e.Outcome.Namespace, want)
 	if err != nil && ctx.Err() == nil {
 		reason, do := remedy.Split(err)
 		if names := e.Pipeline.SecretNames(ctx, e.Outcome.Namespace); names != nil && errors.Is(err, vault.ErrNotFound) {
-			do = append(pipeline.Remedy{"name one that there is: ", strings.Join(names, ", "), "; or "}, do...)
+			do = append(pipeline.Remedy{"name an existing one: ", strings.Join(names, ", "), "; or "}, do...)
 		}
 		no := pipeline.Refuse(pipeline.StageVault, reason, do...)
 		no.WithCause(err)

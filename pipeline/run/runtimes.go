@@ -11,9 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// checkOwnLanguage is check for code in a language of the operator's, which is that of its session if nothing else says so. It
-// returns false for any other. A cell's syntax is its kernel's to judge: it may use what earlier cells have defined,
-// which Check knows nothing of.
+// checkOwnLanguage is check for code in a language that the operator defined; session is the default language. It
+// returns false for any other language. The kernel of a session checks the syntax of cells, which may use definitions
+// of earlier cells that the check command does not know.
 func checkOwnLanguage(r *pipeline.Run, c *plan, session string) (is bool, err error) {
 	q := c.request
 	code, language := q.Code, cmp.Or(q.Language, session)
@@ -27,13 +27,13 @@ func checkOwnLanguage(r *pipeline.Run, c *plan, session string) (is bool, err er
 	t, is := containment.RuntimeOf(r.Pipeline, language, q.Name)
 	switch {
 	case q.CheckOnly && (!is || q.Session != ""):
-		return true, pipeline.Refuse(pipeline.StageValidate, "code of this language is checked without running it", "")
+		return true, pipeline.Refuse(pipeline.StageValidate, "code of this language can't be checked without running it", "")
 	case !is:
 		return false, nil
 	case q.Session != "" && t.Name != session:
 		return true, containment.WrongLanguage(session, t.Name)
 	case q.CheckOnly && t.Check == nil:
-		return true, pipeline.Refuse(pipeline.StageValidate, "nothing checks the syntax of "+t.Name+" without running it", remedy.Setting.With("runtimes."+t.Name+".check"))
+		return true, pipeline.Refuse(pipeline.StageValidate, "there is no command that checks the syntax of "+t.Name, "set ", remedy.Setting.With("runtimes."+t.Name+".check"))
 	}
 	commands := [][]string{t.Command, t.Compile}
 	switch {

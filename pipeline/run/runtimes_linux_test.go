@@ -61,12 +61,12 @@ func TestRuntimes(t *testing.T) {
 		t.Errorf("the log has %s", started)
 	}
 	for name, q := range map[string]doing{
-		"needs no-such-program": doingOf(run.Request{Language: "none", Code: []byte("x")}),
-		"is empty":              doingOf(run.Request{Language: "perl"}),
-		"nothing checks":        doingOf(run.Request{Language: "none", CheckOnly: true, Code: []byte("x")}),
-		"is checked without":    doingOf(run.Request{Language: "python", CheckOnly: true, Code: []byte("x")}),
-		"without a session":     doingOf(session.New{Language: "perl"}),
-		"unknown language":      doingOf(run.Request{Language: "cobol", Code: []byte("x")}),
+		"needs no-such-program":  doingOf(run.Request{Language: "none", Code: []byte("x")}),
+		"is empty":               doingOf(run.Request{Language: "perl"}),
+		"no command that checks": doingOf(run.Request{Language: "none", CheckOnly: true, Code: []byte("x")}),
+		"be checked without":     doingOf(run.Request{Language: "python", CheckOnly: true, Code: []byte("x")}),
+		"without a session":      doingOf(session.New{Language: "perl"}),
+		"unknown language":       doingOf(run.Request{Language: "cobol", Code: []byte("x")}),
 	} {
 		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*pipeline.Error](err); e == nil || !e.Denied || !strings.Contains(e.Reason, name) {

@@ -8,24 +8,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// A seat holds the slots of a run whose code can call tools. While calls wait for their client it holds none, so that
-// others run meanwhile, and it takes some again before the code goes on.
+// slotLease holds the slots of a run whose code can call tools. While calls wait for their client it gives the slots
+// back, so that others can run, and it acquires slots again before the code goes on.
 type slotLease struct {
 	run    *execution
-	lock   chan struct{} // has room for who takes slots again
+	lock   chan struct{} // held by the call that acquires slots again
 	mu     sync.Mutex
-	leave  func() // gives the slots back; nil while it holds none
-	waits  int    // calls
-	goes   int    // how often the code went on
+	leave  func() // gives the slots back; nil without slots
+	waits  int    // number of waiting calls
+	goes   int    // number of times that the code went on
 	closed bool
 }
 
-// restAgain is how long code that goes on while other calls of it wait has slots: whether it computes, or waits for
-// those, nobody can tell.
+// restAgain is the time that code keeps its slots while other calls of it still wait: whether it computes or waits
+// for those calls can't be known.
 const restAgain = time.Second
 
-// MaxWaiting returns how many executions of one caller may wait for their client at the same time: each keeps its output
-// and its interpreter, and no slot bounds them.
+// MaxWaiting returns the number of executions of one caller that may wait for their client at the same time: each
+// keeps its output and its interpreter in memory, and no slot bounds them.
 func MaxWaiting(slots int) int { return max(16, 8*slots) }
 
 // waitForClient counts a call that waits for its client, and gives the slots back.
@@ -52,7 +52,7 @@ func (s *slotLease) releaseSlots(state string) {
 	}
 }
 
-// resume takes slots before code goes on with what came of a call. The error is the cause of ctx.
+// resume acquires slots before code goes on with the result of a call. The error is the cause of ctx.
 func (s *slotLease) resume(ctx context.Context) error {
 	defer s.endWait()
 	select {
@@ -83,7 +83,7 @@ func (s *slotLease) resume(ctx context.Context) error {
 	return nil
 }
 
-// endWait counts a call that waits no more.
+// endWait removes a call from the waiting ones.
 func (s *slotLease) endWait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *slotLease) endWait() {
 	})
 }
 
-// close gives back what the seat has.
+// close gives the slots back.
 func (s *slotLease) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,7 @@ func TestEmptyDisplaysAreBounded(t *testing.T) {
 	if n := len(res.Displays); n == 0 || n > run.MaxDisplays/output.DisplayOverhead+1 {
 		t.Errorf("%d displays are in the result, want at most %d", n, run.MaxDisplays/output.DisplayOverhead+1)
 	}
-	if last := res.Displays[len(res.Displays)-1]; len(last) != 1 || !strings.Contains(kernel.Bundle(last)["text/plain"], "not shown") {
+	if last := res.Displays[len(res.Displays)-1]; len(last) != 1 || !strings.Contains(kernel.Bundle(last)["text/plain"], "omitted") {
 		t.Errorf("the last one is %v", last)
 	}
 }

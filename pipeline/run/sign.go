@@ -11,9 +11,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// sign is the stage of artifacts: it lists and hashes what the program left, and copies it to where it is to be saved.
-// Artifacts that can't be read or saved do not undo the run: the result says so. The receipt, which has the hashes, is
-// signed with the row of the run's end, see signOutcome; the files get their names when that is in the log.
+// sign is the stage of artifacts: it lists and hashes the program's files, and copies them to the artifact directory.
+// If artifacts can't be read or saved, the run still counts and the result has the error. SignOutcome signs the
+// receipt, which has the hashes, with the row of the run's end; the files get their names when that row is in the
+// log.
 func (e *execution) sign(ctx context.Context) {
 	defer e.TimeStage(&e.Outcome.Timings.Sign)()
 	ctx, cancel := pipeline.WithFinishTimeout(ctx)
@@ -47,12 +48,12 @@ func (e *execution) sign(ctx context.Context) {
 	}
 	if e.tree != nil {
 		for _, name := range e.tree.changedTraps() {
-			e.Warn(fmt.Sprintf("the program changed %s, which tools on the host will execute or obey", name))
+			e.Warn(fmt.Sprintf("the program changed %s, which tools on the host execute or read as configuration", name))
 		}
 	}
 }
 
-// takeDisplays adds the displays of the program to the result. A file that can't be read has none.
+// takeDisplays adds the displays of the program to the result. It ignores a file that can't be read.
 func takeDisplays(r *pipeline.Run, file backends.File) error {
 	f, err := file.Open()
 	if err != nil {
@@ -63,8 +64,8 @@ func takeDisplays(r *pipeline.Run, file backends.File) error {
 	return nil
 }
 
-// artifactSource lists the files that may be artifacts: all of a workspace of our own, what changed in a
-// host's, nothing of one that was read-only.
+// artifactSource lists the files that may be artifacts: all files of our own workspace, the changed files of a
+// writable host workspace, and none of a read-only one.
 func (e *execution) artifactSource() signer.Source {
 	switch {
 	case e.tree != nil:
@@ -79,7 +80,7 @@ func (e *execution) artifactSource() signer.Source {
 			case file.Name == e.displayFile:
 				return takeDisplays(e.Run, file)
 			case file.Name == e.program.Name && file.Size == int64(len(kernel.ScriptDriver(e.displayFile))):
-				return nil // it ended before its driver had moved the program there
+				return nil // the run ended before the driver moved the program there
 			}
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
 		})

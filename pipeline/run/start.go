@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// closeSandbox ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
-// be called more than once.
+// closeSandbox closes the sandbox, unless it is a session's, and the resources beside it. It may be called more than
+// once.
 func (e *execution) closeSandbox() error {
 	if e.tree != nil {
 		e.tree.Close()
@@ -32,10 +32,10 @@ func (e *execution) closeSandbox() error {
 	return e.sandbox.Close()
 }
 
-// Start builds the sandbox while the run's start is being written to the log: both take about as
-// long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a directory
-// above our own files, the row comes first: those that writing it makes have to be there to be covered. So it does
-// where a session has it all: to hand the row to another goroutine would take longer than to write it.
+// Start builds the sandbox while the run's start is written to the audit log: both take about as long, and the
+// program does not run yet. It returns when both are done. The row comes first if the program can see a directory
+// above our own files, because files that the row creates must exist to be hidden. The row also comes first for a
+// session's existing sandbox without inputs, where a goroutine costs more than the row.
 func (e *execution) Start(ctx context.Context) error {
 	if code := e.request.Code; e.Pipeline.Config.Capture.Code {
 		e.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"code": pipeline.CapturedText(code), "code_bytes": len(code)})
@@ -51,7 +51,7 @@ func (e *execution) Start(ctx context.Context) error {
 		return e.build(ctx)
 	}
 	built := make(chan error, 1)
-	go func() { built <- e.build(ctx) }() // and not the row, which takes more stack than a new goroutine has
+	go func() { built <- e.build(ctx) }() // not the row: it needs more stack than a new goroutine has
 	recorded := e.RecordStart(ctx)
 	if err := <-built; recorded == nil {
 		return err
@@ -59,7 +59,7 @@ func (e *execution) Start(ctx context.Context) error {
 	return recorded
 }
 
-// build starts the sandbox, or enters the session's, and puts the files of the run into it.
+// build starts the sandbox, or uses the session's, and writes the files of the run into it.
 func (e *execution) build(ctx context.Context) (err error) {
 	defer e.TimeStage(&e.Outcome.Timings.Start)()
 	if e.guard != nil {
@@ -92,8 +92,8 @@ func (e *execution) build(ctx context.Context) (err error) {
 	defer remove()
 	env := e.env(file, e.Leases.Env(q.Secrets), slices.Concat(e.Pipeline.Config.Git.Env(), e.view.Env, reach))
 	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.GitEnv(q.Env))}
-	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
-		spec.Program = &e.command // nothing else will run in it
+	if q.Terminal == nil { // a prestarted interpreter has pipes instead of the terminal
+		spec.Program = &e.command // the only program of this sandbox
 	}
 	if e.sandbox, err = e.Backend.Start(ctx, spec); err != nil {
 		return err
@@ -113,11 +113,12 @@ func (e *execution) build(ctx context.Context) (err error) {
 	return err
 }
 
-// Outside is the directory, in the sandbox, of a program that is not part of a host workspace.
+// Outside is the sandbox directory of a program that is not part of the host workspace.
 const Outside = "/script/"
 
-// bring returns the program's path inside. An empty workspace will get the file. A host's has it already, or must not
-// be left with it: then it comes by a mount, whose source is on the host only until the sandbox has started.
+// bring returns the program's path in the sandbox. writeInputs writes the file into an empty workspace later. A host
+// workspace has it already, or must not keep it: then it is mounted from a temporary file, which is removed once the
+// sandbox has started.
 func (c plan) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
 	q, name, source := c.request, c.program.Name, c.program.Source
 	transformed := !bytes.Equal(source, c.unfenced)
@@ -135,7 +136,7 @@ func (c plan) bring(spec *backends.Spec, temp string) (file string, remove func(
 	}
 	remove = func() { os.RemoveAll(dir) }
 	host := filepath.Join(dir, name)
-	err = errors.Join(os.WriteFile(host, source, 0o644), os.Chmod(host, 0o644)) // whatever the umask
+	err = errors.Join(os.WriteFile(host, source, 0o644), os.Chmod(host, 0o644)) // independent of the umask
 	if err != nil {
 		remove()
 		return "", nil, err
@@ -145,13 +146,13 @@ func (c plan) bring(spec *backends.Spec, temp string) (file string, remove func(
 	return inside, remove, nil
 }
 
-// argv is the command line of the program: its interpreter, its file, and its arguments.
+// argv returns the command line of the program: its interpreter, its file, and its arguments.
 func (c plan) argv(file string) []string {
 	if c.request.Command != nil {
 		return c.request.Command
 	}
 	if strings.HasPrefix(file, "-") {
-		file = "./" + file // or else the interpreter takes it for an option
+		file = "./" + file // a leading "-" would make it an option
 	}
 	interpreter := []string{c.program.Language}
 	switch {
@@ -160,25 +161,24 @@ func (c plan) argv(file string) []string {
 	case c.program.Language == "shell":
 		interpreter = []string{"bash"}
 	case c.program.Language == "node" && !bytes.Equal(c.program.Source, c.unfenced):
-		interpreter = []string{"node", "--enable-source-maps"} // errors name the lines as written
+		interpreter = []string{"node", "--enable-source-maps"} // errors name the original lines
 	}
 	return slices.Concat(interpreter, []string{file}, c.request.Args)
 }
 
-// env returns the program's environment, the later the stronger.
+// env returns the program's environment. Later entries override earlier ones.
 func (c plan) env(file string, secrets, packages []string) []string {
 	var env []string
 	if strings.HasPrefix(file, Outside) {
-		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
+		env = []string{"PYTHONPATH=/workspace"} // Python imports from the file's directory, which is not /workspace
 	}
 	if c.request.Show && c.program.Language == validate.R {
-		env = append(env, "R_DEFAULT_DEVICE=png") // or plots are a PDF, which models can't see
+		env = append(env, "R_DEFAULT_DEVICE=png") // the default is PDF, which models can't see
 	}
 	return slices.Concat(joinPaths(env, packages), c.request.Env, secrets)
 }
 
-// joinPaths adds variables to env. Where both have one, as only search paths may, the values follow
-// one another.
+// joinPaths adds variables to env. If both have a variable, which only search paths may, it joins the values.
 func joinPaths(env, more []string) []string {
 	for _, kv := range more {
 		name, value, _ := strings.Cut(kv, "=")

@@ -5,7 +5,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// runRoom is what is kept of the runs of a pipeline.
+// runRoom holds the background runs and parsers of a pipeline.
 type runRoom struct {
 	jobs      jobs
 	analysers analysers
@@ -14,7 +14,7 @@ type runRoom struct {
 func stateOf(p *pipeline.Pipeline) *runRoom { return pipeline.PackageState(p, openRuns) }
 
 func openRuns(p *pipeline.Pipeline) *runRoom {
-	session.Prepare(p) // which Close ends after what runs in it
+	session.Prepare(p) // first, so that Close ends sessions after the runs in them
 	r := &runRoom{}
 	p.OnClose(r.analysers.close)
 	p.OnClose(r.jobs.close)

@@ -17,7 +17,7 @@ import (
 // callTool carries out a call by the code of a cell.
 func (e *execution) callTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	if e.request.calls == nil {
-		return nil, errors.New("this code was not sent by who answers the session's calls of tools")
+		return nil, errors.New("only code that the session's client sent can call its tools")
 	}
 	answer, _, err := pipeline.Do(ctx, e.Pipeline, &toolUse{of: e, call: ToolCall{Name: name, Arguments: arguments}})
 	if err != nil {
@@ -29,7 +29,7 @@ func (e *execution) callTool(ctx context.Context, name string, arguments json.Ra
 	return answer.Value, nil
 }
 
-// toolUse is the effect of a call of a tool. Its row is in the audit log before the client hears of it.
+// toolUse is the effect of a tool call. The audit log has its row before the client gets the call.
 type toolUse struct {
 	of   *execution
 	call ToolCall
@@ -39,17 +39,17 @@ func (u *toolUse) Subject() pipeline.Subject {
 	return pipeline.Subject{Name: u.call.Name, Namespace: u.of.Outcome.Namespace, Session: u.of.Outcome.Session, Client: u.of.request.Client}
 }
 
-// Plan takes secrets out of the arguments.
+// Plan removes secrets from the arguments.
 func (u *toolUse) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[ToolResult], error) {
 	e := u.of
 	r.Leases, r.CurrentLeases = e.Leases, e.CurrentLeases
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = e.Outcome.Language, e.Outcome.Backend, e.Outcome.Profile
 	if !slices.ContainsFunc(e.tools, func(t kernel.Tool) bool { return t.Name == u.call.Name }) {
-		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has no tool %.80q", r.Clean(u.call.Name)), "call one that it has")
+		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has no tool %.80q", r.Clean(u.call.Name)), "call one of its tools")
 	}
 	u.call.ID, u.call.Arguments = r.Outcome.ID, r.CleanJSON(u.call.Arguments)
 	if !json.Valid(u.call.Arguments) || bytes.TrimSpace(u.call.Arguments)[0] != '{' {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "the arguments are no JSON object without the secrets in them", "leave out what is secret")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "the arguments are not a JSON object once secrets are removed", "leave out the secrets")
 	}
 	u.capture(r, "arguments", u.call.Arguments)
 	about := pipeline.Facts{"tool": u.call.Name, "session": r.Outcome.Session, "of": e.Outcome.ID}
@@ -60,7 +60,7 @@ func (u *toolUse) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Tool
 	}}, RowKind: "session.tool_called", Facts: sent}, nil
 }
 
-// callClient waits for the client's answer, and notes the row about it.
+// callClient waits for the client's answer and adds its row.
 func (u *toolUse) callClient(ctx context.Context, r *pipeline.Run, row pipeline.Facts) ToolResult {
 	answer, ended := u.answer(ctx)
 	row["ended"] = ended
@@ -73,8 +73,8 @@ func (u *toolUse) callClient(ctx context.Context, r *pipeline.Run, row pipeline.
 	return answer
 }
 
-// answer returns the client's answer, and how the call ended. The run has no slots of the queue while it waits for
-// that.
+// answer returns the client's answer, and how the call ended. The run gives its slots of the queue back while it
+// waits.
 func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) {
 	if err := u.of.seat.waitForClient(ctx); err != nil {
 		return ToolResult{Error: err.Error()}, "refused"
@@ -92,15 +92,15 @@ func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) 
 	case answer.Error != "":
 		ended = "error"
 	}
-	if gone := u.of.seat.resume(ctx); gone != nil { // its code has ended, or is being ended
+	if gone := u.of.seat.resume(ctx); gone != nil { // the code has ended, or is ending
 		answer, ended = ToolResult{Error: gone.Error()}, "cancelled"
 	}
 	return answer, ended
 }
 
-// capture notes what was sent or answered, where the operator wants that in the log. It is free of secrets.
-func (u *toolUse) capture(r *pipeline.Run, what string, clean json.RawMessage) {
+// capture records the arguments or the answer, without secrets, if the operator wants them in the log.
+func (u *toolUse) capture(r *pipeline.Run, field string, clean json.RawMessage) {
 	if r.Pipeline.Config.Capture.Output && len(clean) > 0 {
-		r.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"tool": u.call.Name, "of": u.of.Outcome.ID, what: pipeline.CapturedText(clean), what + "_bytes": len(clean)})
+		r.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"tool": u.call.Name, "of": u.of.Outcome.ID, field: pipeline.CapturedText(clean), field + "_bytes": len(clean)})
 	}
 }

@@ -90,7 +90,7 @@ func TestToolCallsFail(t *testing.T) {
 		t.Errorf("a call that nobody answers: %+v", j.Result)
 	}
 	// Who can't answer calls gets no promise of it, and no row.
-	if res := pipelinetest.Cell(t, p, s.ID, caught, nil); !strings.Contains(res.Value["text/plain"], "was not sent by who answers") {
+	if res := pipelinetest.Cell(t, p, s.ID, caught, nil); !strings.Contains(res.Value["text/plain"], "client sent can call its tools") {
 		t.Errorf("a call of code that nobody follows: %v", res.Value)
 	}
 	if n := len(pipelinetest.Rows(t, log, "session.tool_called")); n != 2 {

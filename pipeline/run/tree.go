@@ -16,9 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// A tree is a host directory that a program worked in, as it was before: what was created or changed
-// since are the artifacts. It goes by size, times and inode; reading a whole project twice to hash
-// it would cost more than most runs.
+// A tree is a snapshot of a host workspace before the program: files created or changed since are the artifacts. It
+// compares sizes, times and inodes, because hashing a whole project twice would cost more than most runs.
 type tree struct {
 	root   *os.Root
 	before map[string]stamp
@@ -36,7 +35,7 @@ type stamp struct {
 // maxTree bounds the files of a host workspace that are compared, at about 5 µs each.
 const maxTree = 50_000
 
-// unwatched are directories that tools fill by the thousand; what changes in them is no artifact.
+// unwatched are directories that tools fill with thousands of files; changes in them are not artifacts.
 var unwatched = map[string]bool{
 	".git": true, ".hg": true, ".svn": true, "node_modules": true, ".venv": true, "venv": true,
 	"__pycache__": true, ".tox": true, ".mypy_cache": true, ".pytest_cache": true, ".ruff_cache": true,
@@ -77,7 +76,7 @@ func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) erro
 			return ctx.Err()
 		}
 		switch {
-		case err != nil: // gone by now, or not readable
+		case err != nil: // removed meanwhile, or not readable
 			return nil
 		case d.IsDir() && unwatched[path.Base(name)]:
 			return fs.SkipDir
@@ -92,11 +91,11 @@ func (t *tree) walk(ctx context.Context, f func(string, fs.FileInfo) error) erro
 	})
 }
 
-// changed lists what is new or different since snapshotTree, as a signer.Source. Links that were there
-// before are the host's own and not counted.
+// changed lists the files created or changed since snapshotTree, as a signer.Source. It skips links: those that
+// existed before belong to the host.
 func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, error) {
 	if t.tooBig {
-		return 0, fmt.Errorf("the workspace has more than %d files, so changes were not looked for", maxTree)
+		return 0, fmt.Errorf("the workspace has more than %d files, so changes were not collected", maxTree)
 	}
 	err := t.walk(ctx, func(name string, info fs.FileInfo) error {
 		if was, ok := t.before[name]; ok && was == stampOf(info) {
@@ -115,8 +114,8 @@ func (t *tree) changed(ctx context.Context, f func(signer.File) error) (int, err
 	return 0, err
 }
 
-// changedTraps names the files that the host's own tools will execute later, such as git hooks, and that
-// the program, which was given the project to write in, created or changed.
+// changedTraps names the files that the host's own tools execute later, such as git hooks, and that the program
+// created or changed in the workspace.
 func (t *tree) changedTraps() []string {
 	var found []string
 	for name, now := range t.findTraps() {
@@ -128,7 +127,7 @@ func (t *tree) changedTraps() []string {
 	return found
 }
 
-// findTraps returns the stamps of the files that tools on the host execute or obey.
+// findTraps returns the stamps of files that tools on the host execute or read as configuration.
 func (t *tree) findTraps() map[string]stamp {
 	stamps := map[string]stamp{}
 	add := func(name string) {

@@ -118,7 +118,7 @@ func TestInputs(t *testing.T) {
 	if got, want := fileNames(res), "data/a new"; got != want {
 		t.Errorf("artifacts %q, want %q: the input that was changed, and the new file", got, want)
 	}
-	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].String(), "4 things") {
+	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].String(), "4 inputs") {
 		t.Errorf("warnings %q", res.Warnings)
 	}
 }
@@ -138,10 +138,10 @@ func TestBadInputs(t *testing.T) {
 		input run.Input
 		want  string
 	}{
-		"leaves the workspace": {run.Input{Name: "../../etc/x"}, "no name"},
-		"absolute":             {run.Input{Name: "/etc/x"}, "no name"},
-		"no name":              {run.Input{}, "no name"},
-		"the script's name":    {run.Input{Host: filepath.Join(dir, "script.sh")}, "two different files"},
+		"leaves the workspace": {run.Input{Name: "../../etc/x"}, "not a valid name"},
+		"absolute":             {run.Input{Name: "/etc/x"}, "not a valid name"},
+		"no name":              {run.Input{}, "not a valid name"},
+		"the script's name":    {run.Input{Host: filepath.Join(dir, "script.sh")}, "two different inputs"},
 		"missing":              {run.Input{Host: filepath.Join(dir, "missing")}, "no such file"},
 		"too large":            {run.Input{Host: filepath.Join(dir, "big")}, "larger than the workspace"},
 		"a device":             {run.Input{Host: "/dev/zero"}, "not a regular file"},

@@ -16,24 +16,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// ResolvePath returns the absolute path that a name means in a session: a relative one, and ~, is in its home
-// directory.
+// ResolvePath returns the absolute path for a name in a session: relative names and ~ refer to its home directory.
 func ResolvePath(i Info, name string) (string, error) {
 	home := cmp.Or(i.Home, backends.Workspace)
 	switch {
 	case strings.ContainsRune(name, 0):
-		return "", pipeline.Refuse(pipeline.StageValidate, "the path has a NUL byte in it", "")
+		return "", pipeline.Refuse(pipeline.StageValidate, "the path contains a NUL byte", "")
 	case name == "~" || strings.HasPrefix(name, "~/"):
 		name = home + name[1:]
 	case strings.HasPrefix(name, "~"):
-		return "", pipeline.Refuse(pipeline.StageValidate, "cannot expand user-specific home dir", "write the whole path")
+		return "", pipeline.Refuse(pipeline.StageValidate, "cannot expand user-specific home dir", "use an absolute path")
 	case !path.IsAbs(name):
 		name = home + "/" + name
 	}
 	return path.Clean(name), nil
 }
 
-// CleanFileError returns an error of the agent free of the session's secrets, and any other as it is.
+// CleanFileError removes the session's secrets from an error of the agent, and returns any other error unchanged.
 func CleanFileError(s *Session, err error) error {
 	own, is := errors.AsType[*guest.Error](err)
 	if !is {
@@ -44,7 +43,7 @@ func CleanFileError(s *Session, err error) error {
 	return e.WithCause(&guest.Error{Reason: own.Reason, Message: s.Redact(own.Message)})
 }
 
-// CleanEntry is an entry free of the session's secrets.
+// CleanEntry removes the session's secrets from an entry.
 func CleanEntry(s *Session, e guest.Entry) guest.Entry {
 	for _, t := range []*string{&e.Name, &e.Path, &e.Owner, &e.Group, &e.Target} {
 		*t = s.Redact(*t)
@@ -56,7 +55,7 @@ func CleanEntry(s *Session, e guest.Entry) guest.Entry {
 	return e
 }
 
-// WithAgent has do use the agent of a session, and the path that a name means there.
+// WithAgent calls do with the agent of a session, and the path for a name there.
 func WithAgent(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, do func(s *Session, c *guest.Client, file string) error) error {
 	s, err := FindSession(p, namespace, id)
 	if err != nil {
@@ -78,15 +77,15 @@ func WithAgent(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 	return CleanFileError(s, do(s, c, file))
 }
 
-// VerifyHash returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which
-// wrong gets, too.
+// VerifyHash returns a reader of content that checks its SHA-256, in hex; a nil hash, or "", accepts any. On a
+// mismatch the last read fails with an error, which is also stored in wrong.
 func VerifyHash(content io.Reader, hash func() string, wrong *error) io.Reader {
 	if hash == nil {
 		return content
 	}
 	return &operation.Hashed{Reader: content, End: func(sum []byte) error {
 		if got, want := hex.EncodeToString(sum), hash(); want != "" && got != strings.ToLower(want) {
-			*wrong = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, want)
+			*wrong = fmt.Errorf("the content has the SHA-256 %s, want %.64s", got, want)
 		}
 		return *wrong
 	}}

@@ -15,18 +15,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Bridge carries a value into a session: Value, or what the variable Key of From has. The result's id is that under
-// which the audit log has it. Secrets of the session that it comes from are taken out on the way.
+// Bridge copies a value into a session: Value, or the variable Key of the session From. The result's id is that of
+// the row in the audit log. Secrets of From are removed on the way.
 type Bridge struct {
 	Namespace string
-	From      string // a session of the namespace, "" when Value is given
+	From      string // a session of the namespace; "" copies Value
 	Session   string // of the namespace
 	Key       string
 	As        string          // the name in Session; "" is Key
 	Value     json.RawMessage // any JSON
 }
 
-// maxBridged is the longest value, in bytes of JSON, that can be carried into a session.
+// maxBridged bounds a value that Bridge copies, in bytes of JSON.
 const maxBridged = 32 << 20
 
 func (b Bridge) Subject() pipeline.Subject {
@@ -40,21 +40,21 @@ func (b Bridge) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeli
 		ctx, cancel := context.WithTimeout(ctx, pipeline.FinishTimeout)
 		defer cancel()
 		if err := w.guard.Kernel().Set(ctx, b.As, w.Value); err != nil {
-			return none, pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a name that the language takes"))
+			return none, pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a valid name of the language"))
 		}
 		return none, nil
 	}
 	return w, nil
 }
 
-// bridging carries a value into a session.
+// bridging performs a Bridge.
 type bridging struct {
 	pipeline.Change[pipeline.NoAnswer]
 	Bridge
 	guard *Guard
 }
 
-// Acquire reads and checks the value, and then waits for the session that it is to go to.
+// Acquire reads and checks the value, and waits for the session that receives it.
 func (b *bridging) Acquire(ctx context.Context) (err error) {
 	if b.From != "" {
 		if b.Value, err = readBridged(ctx, b.Change.Task.Run, b.Bridge); err != nil {
@@ -63,7 +63,7 @@ func (b *bridging) Acquire(ctx context.Context) (err error) {
 	}
 	switch {
 	case len(b.Value) > maxBridged:
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(b.Value), maxBridged>>20), "write it to a file, and give that as an input")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(b.Value), maxBridged>>20), "write it to a file, and pass that as an input")
 	case !json.Valid(b.Value):
 		return pipeline.Refuse(pipeline.StageValidate, "the value is not JSON", "")
 	}
@@ -82,7 +82,7 @@ func (b *bridging) Acquire(ctx context.Context) (err error) {
 	return nil
 }
 
-// readBridged reads a value from the session that it comes from.
+// readBridged reads the value from the session From.
 func readBridged(ctx context.Context, r *pipeline.Run, b Bridge) (json.RawMessage, error) {
 	s, err := FindSession(r.Pipeline, b.Namespace, b.From)
 	if err != nil {
@@ -100,21 +100,20 @@ func readBridged(ctx context.Context, r *pipeline.Run, b Bridge) (json.RawMessag
 		if e := lacksVariable(ctx, s, guard.Kernel(), b); e != nil {
 			return nil, e
 		}
-		return nil, pipeline.Refuse(pipeline.StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), bridgeRemedy(err, "give a value that can be written as JSON"))
+		return nil, pipeline.Refuse(pipeline.StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), bridgeRemedy(err, "use a value that can be written as JSON"))
 	}
 	return json.RawMessage(s.Redact(string(value))), nil
 }
 
-// bridgeRemedy is otherwise, unless the session's kernel is one that no value can be carried into, or out of.
+// bridgeRemedy returns otherwise, unless the session's kernel can't read or set variables.
 func bridgeRemedy(err error, otherwise string) string {
 	if errors.Is(err, kernel.ErrUnsupportedOp) {
-		return "carry it in a file"
+		return "copy it in a file"
 	}
 	return otherwise
 }
 
-// lacksVariable returns an error that lists a session's variables, if the wanted one is not among them, and nil
-// otherwise.
+// lacksVariable returns an error that lists a session's variables, or nil if the session has the variable.
 func lacksVariable(ctx context.Context, s *Session, k *kernel.Kernel, b Bridge) error {
 	all, err := k.Variables(ctx)
 	if err != nil || slices.ContainsFunc(all, func(v kernel.Variable) bool { return v.Name == b.Key }) {
@@ -125,9 +124,9 @@ func lacksVariable(ctx context.Context, s *Session, k *kernel.Kernel, b Bridge) 
 	for _, v := range all[:min(len(all), limit)] {
 		names = append(names, safetext.Clip(v.Name, 100))
 	}
-	do := pipeline.Remedy{"it has none yet: set it there first, with ", remedy.Exec}
+	do := pipeline.Remedy{"it has no variables yet: set it there first, with ", remedy.Exec}
 	if names != nil {
-		do = pipeline.Remedy{"give the name of one that it has as ", remedy.FromKey, ": ", strings.Join(names, ", ")}
+		do = pipeline.Remedy{"name one of its variables as ", remedy.FromKey, ": ", strings.Join(names, ", ")}
 	}
 	if len(all) > limit {
 		do = append(do, " or one of ", len(all)-limit, " more, which ", remedy.Inspect, " lists")

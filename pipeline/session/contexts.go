@@ -13,13 +13,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// NewContext starts another interpreter in a session, with variables of its own. It comes to its [Context]; code runs
-// in it by Request.Context.
+// NewContext starts another interpreter in a session, with its own variables. Its answer is a [Context];
+// Request.Context runs code in it.
 type NewContext struct {
 	Namespace, Session string
-	ID                 string // "" makes one
+	ID                 string // "" generates one
 	Language           string // "" is Python
-	Dir                string // in which it begins; "" is the home directory
+	Dir                string // its working directory; "" is the home directory
 	Env                []string
 }
 
@@ -40,16 +40,16 @@ func (q NewContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Co
 	return PlanInside(r, q.Session, "session.context", row, func(ctx context.Context, s *Session) (Context, error) {
 		made, err := s.NewContext(ctx, c, q.Env)
 		if err != nil && q.Dir != "" && strings.Contains(err.Error(), "chdir ") {
-			err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it before")
+			err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it first")
 		}
 		return made, err
 	})
 }
 
-// EndContext ends an interpreter that NewContext has started, whatever it is doing.
+// EndContext ends an interpreter that NewContext started, even while it is busy.
 type EndContext struct {
 	Namespace, Session, Context string
-	Restart                     bool // it starts again, without its variables
+	Restart                     bool // starts it again, without its variables
 }
 
 func (q EndContext) Subject() pipeline.Subject {
@@ -69,7 +69,7 @@ func (q EndContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pi
 	})
 }
 
-// PlanInside plans a change of what is in a session. Its row says more.
+// PlanInside plans a change inside a session. more are additional facts for its row.
 func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do func(context.Context, *Session) (T, error)) (pipeline.Action[T], error) {
 	s, err := FindSession(r.Pipeline, r.Outcome.Namespace, id)
 	if err != nil {
@@ -94,14 +94,15 @@ func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do 
 	return c, nil
 }
 
-// Change changes a session that stands. It comes to its [Info].
+// Change changes an existing session. Its answer is the session's [Info].
 type Change struct {
 	Namespace, Session string
-	// Ends is when it ends in any case; zero keeps that. It is bounded as the lifetime of a new session is.
+	// Ends is the new end of the session's life; zero keeps the old one. The limit for lifetimes of new sessions
+	// applies.
 	Ends time.Time
 	// Extend keeps a later end than Ends.
 	Extend bool
-	// Metadata replaces what its client calls it; nil keeps that.
+	// Metadata replaces the labels of its client; nil keeps them.
 	Metadata map[string]string
 }
 
@@ -119,7 +120,7 @@ func (q Change) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info],
 	return PlanInside(r, q.Session, "session.changed", f, func(_ context.Context, s *Session) (Info, error) {
 		if !q.Ends.IsZero() {
 			if err := stateOf(r.Pipeline).manager.Reschedule(s, q.Ends, q.Extend); err != nil {
-				return Info{}, pipeline.Refuse(pipeline.StageValidate, err.Error(), "ask for less")
+				return Info{}, pipeline.Refuse(pipeline.StageValidate, err.Error(), "choose an earlier end")
 			}
 		}
 		s.Change(func(i *Info) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// ErrorOf returns the error of a stage about a session, with its remedy, unless it has that already.
+// ErrorOf returns an error of a stage about a session, and adds a remedy if it has none.
 func ErrorOf(stage string, err error) error {
 	e := pipeline.RefuseBecause(err, stage)
 	switch {
@@ -19,11 +19,11 @@ func ErrorOf(stage string, err error) error {
 	case errors.Is(err, ErrDead):
 		e.Remedy = pipeline.Remedy{"create a new one with ", remedy.CreateSession, "; its variables and files are gone"}
 	case errors.Is(err, ErrNoContext), errors.Is(err, ErrBare):
-		e.Remedy = pipeline.Remedy{"name a context that the session has"}
+		e.Remedy = pipeline.Remedy{"name a context of the session"}
 	case errors.Is(err, ErrNoAgent):
-		e.Remedy = pipeline.Remedy{"open it with the profile hardened, by a program file that every user may execute"}
+		e.Remedy = pipeline.Remedy{"create the session with the profile hardened, and make the sandboxmcp binary executable for all users"}
 	case errors.Is(err, ErrContexts):
-		e.Remedy = pipeline.Remedy{"remove one that is not needed any more"}
+		e.Remedy = pipeline.Remedy{"end a context that is no longer needed"}
 	case errors.Is(err, ErrFull):
 		e.Remedy = pipeline.Remedy{"end one with ", remedy.EndSession, ", or ", remedy.Raise.With("sessions.per_namespace or sessions.total")}
 	default:
@@ -32,8 +32,8 @@ func ErrorOf(stage string, err error) error {
 	return e
 }
 
-// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is
-// no such session, that policy refuses it, or else that something broke.
+// StatusOf returns the HTTP status for an error of an effect: the server is busy, the session is unknown, policy
+// refused it, or an internal error.
 func StatusOf(err error) int {
 	own, _ := errors.AsType[*pipeline.Error](err)
 	switch {

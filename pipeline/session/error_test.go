@@ -19,7 +19,7 @@ func TestPublicText(t *testing.T) {
 	broken := errors.New("open /var/lib/sandboxmcp/state/x: permission denied")
 	for want, err := range map[string]error{
 		"no":                       pipeline.Refuse(pipeline.StageValidate, "no"),
-		"there is no such session": session.ErrorOf(pipeline.StageBackend, session.ErrUnknown),
+		"unknown session":          session.ErrorOf(pipeline.StageBackend, session.ErrUnknown),
 		"x: no such file":          pipeline.WrapError(pipeline.StageBackend, &guest.Error{Reason: guest.NotFound, Message: "x: no such file"}),
 		context.Canceled.Error():   pipeline.WrapError(pipeline.StageBackend, fmt.Errorf("%w: %w", broken, context.Canceled)),
 		pipeline.InternalErrorText: pipeline.WrapError(pipeline.StageBackend, broken),

@@ -14,7 +14,7 @@ import (
 type Guard struct {
 	*Session
 	in   *interpreter
-	line func() // leaves its place in line
+	line func() // leaves the queue
 	once sync.Once
 }
 
@@ -40,7 +40,7 @@ func (c *Guard) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, erro
 	return k.Run(ctx, cell)
 }
 
-// RecordEnv remembers what Env tells: the variables that a cell was given, without the secrets.
+// RecordEnv remembers the variables that a cell received, for Env; they contain no secrets.
 func (c *Guard) RecordEnv(env []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,17 +50,17 @@ func (c *Guard) RecordEnv(env []string) {
 	}
 }
 
-// Kernel is the interpreter, for what is no cell.
+// Kernel returns the interpreter, for operations other than cells.
 func (c *Guard) Kernel() *kernel.Kernel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.in.kernel
 }
 
-// Contained returns the layers that hold the interpreter.
+// Contained returns the isolation layers of the interpreter.
 func (c *Guard) Contained() backends.Containment { return c.Kernel().Contained() }
 
-// TakeLossReason describes why the interpreter's state is gone, once for each time that it was lost.
+// TakeLossReason returns the reason why the interpreter's state was lost, once for each loss.
 func (c *Guard) TakeLossReason() string {
 	s := c.Session
 	c.reap()
@@ -71,14 +71,14 @@ func (c *Guard) TakeLossReason() string {
 	return why
 }
 
-// Files returns the files of the workspace after the last cell, not to be changed.
+// Files returns the files of the workspace after the last cell. The map must not be modified.
 func (c *Guard) Files() map[FileID]SeenFile {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen
 }
 
-// RecordFiles remembers what the workspace holds now.
+// RecordFiles remembers the files of the workspace.
 func (c *Guard) RecordFiles(files map[FileID]SeenFile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 )
 
-// guests holds the agent in a session's sandbox, once somebody has needed it.
+// guests holds the agent in a session's sandbox, which starts at its first use.
 type guests struct {
 	mu     sync.Mutex
-	last   *agent        // nil while nobody has needed one
-	copies chan struct{} // has a value for each copy of a file that the server holds
-	lists  chan struct{} // likewise, of lists of files
+	last   *agent        // nil before the first use
+	copies chan struct{} // has a value for each file copy that the server holds
+	lists  chan struct{} // likewise for lists of files
 }
 
-// agent is one that was started, or is being started, for all who wait for it.
+// agent is a started agent, or one that is being started.
 type agent struct {
-	started chan struct{} // closed when that is over
+	started chan struct{} // closed when the start succeeded or failed
 	client  *guest.Client
 	err     error
 }
@@ -33,12 +33,12 @@ func newGuests() guests {
 	return guests{copies: make(chan struct{}, maxCopies), lists: make(chan struct{}, maxLists)}
 }
 
-// AcquireCopySlot waits until the server may hold one more copy of a file of the session, until release.
+// AcquireCopySlot waits until the server may hold another copy of a file of the session, until release.
 func (s *Session) AcquireCopySlot(ctx context.Context) (release func(), err error) {
 	return s.acquireSlot(ctx, s.guests.copies)
 }
 
-// AcquireListSlot waits until the server may hold one more list of the session's files, until release.
+// AcquireListSlot waits until the server may hold another list of the session's files, until release.
 func (s *Session) AcquireListSlot(ctx context.Context) (release func(), err error) {
 	return s.acquireSlot(ctx, s.guests.lists)
 }
@@ -54,8 +54,8 @@ func (s *Session) acquireSlot(ctx context.Context, places chan struct{}) (releas
 	}
 }
 
-// Guest returns the agent in the session's sandbox, and starts one if there is none: one start is for all who wait for
-// it, and goes on when one of them gives up. The error is ErrNoAgent for a session whose sandbox does not show it.
+// Guest returns the agent in the session's sandbox, and starts it if needed: all callers wait for the same start,
+// which goes on if one of them gives up. The error is ErrNoAgent for a session whose sandbox does not show the agent.
 func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	if err := s.EndedError(); err != nil {
 		return nil, err
@@ -79,8 +79,7 @@ func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	return a.client, a.err
 }
 
-// current returns the agent, which is started if there is none that could still be used. The end of its sandbox ends
-// that, too.
+// current returns the agent, and starts a new one if it has exited. The end of the sandbox ends the start too.
 func (g *guests) current(s *Session) *agent {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +97,7 @@ func (g *guests) current(s *Session) *agent {
 	return a
 }
 
-// hasExited reports whether the agent could not be started, or has ended.
+// hasExited reports whether the agent failed to start, or has ended.
 func (a *agent) hasExited() bool {
 	select {
 	case <-a.started:
@@ -108,7 +107,7 @@ func (a *agent) hasExited() bool {
 	}
 }
 
-// close drops the agent, whose sandbox is closed, and waits until it is gone.
+// close drops the agent and waits until it is gone. The caller has closed its sandbox.
 func (g *guests) close() {
 	g.mu.Lock()
 	a := g.last
@@ -117,7 +116,7 @@ func (g *guests) close() {
 	a.close()
 }
 
-// close waits until the agent is gone, whose sandbox is closed. There may be none.
+// close waits until the agent is gone. The caller has closed its sandbox. A nil agent is valid.
 func (a *agent) close() {
 	if a == nil {
 		return

@@ -9,13 +9,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// maxFiles is how many files of a session Inspect lists.
+// maxFiles bounds the files of a session that Inspect lists.
 const maxFiles = 1000
 
-// inspectTimeout is how long Inspect waits for a cell that is running before it goes without the variables.
+// inspectTimeout bounds the wait for a running cell; after that, Inspect omits the variables.
 const inspectTimeout = 500 * time.Millisecond
 
-// Inspect returns what is inside a session, without its secrets.
+// Inspect returns the state of a session, without its secrets.
 func Inspect(ctx context.Context, p *pipeline.Pipeline, namespace, id string) (State, error) {
 	s, err := FindSession(p, namespace, id)
 	if err != nil {
@@ -42,7 +42,7 @@ func Inspect(ctx context.Context, p *pipeline.Pipeline, namespace, id string) (S
 	return state, nil
 }
 
-// variables adds a session's variables to its state, or a note that says why they are missing.
+// variables adds a session's variables to its state, or a note about why they are missing.
 func variables(ctx context.Context, p *pipeline.Pipeline, s *Session, state *State) {
 	soon, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func variables(ctx context.Context, p *pipeline.Pipeline, s *Session, state *Sta
 	}
 }
 
-// UsageOf returns what a living session of a namespace uses now. It waits for no cell.
+// UsageOf returns the current resource use of a living session of a namespace. It does not wait for a running cell.
 func UsageOf(p *pipeline.Pipeline, namespace, id string) (pipeline.CurrentUsage, error) {
 	s, err := FindSession(p, namespace, id)
 	if err != nil {

@@ -18,34 +18,34 @@ import (
 // Errors that a caller may match.
 var (
 	ErrNoContext = errors.New("the session has no such context")
-	ErrNoAgent   = errors.New("the session's sandbox shows no agent of sandboxmcp, so files can't be moved into it or out of it")
+	ErrNoAgent   = errors.New("the session's sandbox does not show the sandboxmcp agent, so its files can't be accessed")
 	ErrBare      = errors.New("the session has no interpreter of its own: create a context in it")
-	ErrContexts  = errors.New("the session has as many contexts as it may have")
+	ErrContexts  = errors.New("context limit of the session reached")
 )
 
-// maxContexts bounds the interpreters of a session beside the first.
+// maxContexts bounds the additional interpreters of a session.
 const maxContexts = 32
 
-// interpreter is one interpreter of a session. Its fields but sem are guarded by the session's mutex.
+// interpreter is one interpreter of a session. The session's mutex guards its fields except sem.
 type interpreter struct {
-	Context // without an ID it is the first
+	Context // the first has no ID
 	env     []string
 
-	sem    chan struct{} // has a value while nobody uses it
-	gone   chan struct{} // closed when it is removed; nil of the first
+	sem    chan struct{} // has a value while it is unlocked
+	gone   chan struct{} // closed when it is removed; nil for the first
 	kernel *kernel.Kernel
-	lost   string // why the last state is gone, until somebody was told
+	lost   string // why its state was lost, until TakeLossReason
 }
 
-// Context describes an interpreter of a session beside its first: it has variables of its own, and shares the files.
+// Context describes an additional interpreter of a session: it has its own variables, and shares the files.
 type Context struct {
 	ID       string    `json:"id"`
 	Language string    `json:"language"`
-	Dir      string    `json:"cwd"` // in which it begins; "" is the home directory
+	Dir      string    `json:"cwd"` // its working directory; "" is the home directory
 	Created  time.Time `json:"created"`
 }
 
-// NewContext starts another interpreter. env is added to the session's.
+// NewContext starts another interpreter. env is added to the session's environment.
 func (s *Session) NewContext(ctx context.Context, c Context, env []string) (Context, error) {
 	c.Created = s.manager.now()
 	in := &interpreter{Context: c, env: env, sem: make(chan struct{}, 1), gone: make(chan struct{})}
@@ -63,7 +63,7 @@ func (s *Session) NewContext(ctx context.Context, c Context, env []string) (Cont
 	s.mu.Unlock()
 	switch {
 	case taken:
-		return c, fmt.Errorf("the session has a context %q already", c.ID)
+		return c, fmt.Errorf("context %q already exists in the session", c.ID)
 	case full:
 		return c, fmt.Errorf("%w: %d", ErrContexts, maxContexts)
 	}
@@ -80,14 +80,14 @@ func (s *Session) startMain(ctx context.Context, sandbox backends.Sandbox) (*ker
 	return s.startKernel(ctx, sandbox, s.info.Language, backends.Command{Env: s.plan.Env, Main: true})
 }
 
-// startKernel starts a kernel. One of the operator's has the time of a cell until it is ready.
+// startKernel starts a kernel. A kernel of the operator must be ready within the time limit of a cell.
 func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, language string, as backends.Command) (*kernel.Kernel, error) {
 	own, is := s.manager.cfg.Kernels[language]
 	if !is {
 		return kernel.Start(ctx, sandbox, language, as)
 	}
 	wall := s.Info().Limits.Wall
-	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)), fmt.Errorf("it was not ready after %g seconds, the time of a cell", wall))
+	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)), fmt.Errorf("it was not ready after %g seconds, the time limit of a cell", wall))
 	defer cancel()
 	k, err := kernel.StartCustom(within, sandbox, own, as)
 	if err != nil && ctx.Err() == nil {
@@ -96,7 +96,7 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 	return k, err
 }
 
-// startBeside starts the kernel of an interpreter beside the first.
+// startBeside starts the kernel of an additional interpreter.
 func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
 	k, err := s.startKernel(ctx, s.Sandbox(), in.Language, backends.Command{Dir: in.Dir, Env: slices.Concat(s.plan.Env, in.env), Endless: true})
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.info.State == "dead" || s.more[in.ID] != in { // its end knows nothing of this kernel
+	if s.info.State == "dead" || s.more[in.ID] != in { // closeAll or drop has missed this kernel
 		go k.Close()
 		return fmt.Errorf("%w: %.40q", ErrNoContext, in.ID)
 	}
@@ -115,7 +115,7 @@ func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
 	return nil
 }
 
-// Contexts lists the interpreters beside the first, the oldest first.
+// Contexts lists the additional interpreters, the oldest first.
 func (s *Session) Contexts() []Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Session) Contexts() []Context {
 	return list
 }
 
-// context returns an interpreter; "" is the first.
+// context returns an additional interpreter.
 func (s *Session) context(id string) (*interpreter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Session) context(id string) (*interpreter, error) {
 	return nil, fmt.Errorf("%w: %.40q", ErrNoContext, id)
 }
 
-// ContextLanguage returns the language of a context; "" is the first interpreter's.
+// ContextLanguage returns the language of a context; "" is the first interpreter.
 func (s *Session) ContextLanguage(id string) (string, error) {
 	if id == "" && s.Language != "" {
 		return s.Language, nil
@@ -152,7 +152,7 @@ func (s *Session) ContextLanguage(id string) (string, error) {
 	return in.Language, nil
 }
 
-// AcquireContext is Acquire for one of the session's interpreters; "" is the first.
+// AcquireContext is Acquire for any interpreter; "" is the first.
 func (s *Session) AcquireContext(ctx context.Context, id string) (*Guard, error) {
 	if id == "" {
 		return s.Acquire(ctx)
@@ -164,7 +164,7 @@ func (s *Session) AcquireContext(ctx context.Context, id string) (*Guard, error)
 	return s.acquire(ctx, in, func() {})
 }
 
-// EndContext ends an interpreter, whatever it is doing.
+// EndContext ends an additional interpreter, even while it is busy.
 func (s *Session) EndContext(id string) error {
 	in, err := s.context(id)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Session) EndContext(id string) error {
 	return nil
 }
 
-// drop takes an interpreter out of the session. It returns false if somebody else has.
+// drop removes an interpreter from the session. It returns false if the interpreter is removed already.
 func (s *Session) drop(in *interpreter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,18 +198,18 @@ func (s *Session) stop(in *interpreter) {
 	}
 }
 
-// RestartContext ends an interpreter, and starts a new one in its place, without the variables of the old.
+// RestartContext replaces an interpreter by a new one without the variables of the old one.
 func (s *Session) RestartContext(ctx context.Context, id string) error {
 	in, err := s.context(id)
 	if err != nil {
 		return err
 	}
 	s.stop(in)
-	guard, err := s.acquire(ctx, in, func() {}) // which starts it
+	guard, err := s.acquire(ctx, in, func() {}) // starts the new kernel
 	if err != nil {
 		return err
 	}
-	guard.TakeLossReason() // and nobody needs to be told
+	guard.TakeLossReason() // the loss was requested, so no cell reports it
 	guard.Release()
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// NewLimits changes what later runs of a namespace get that ask for nothing else, or, with a session, what that may use
-// from now on. Zero fields stay as they are, and nothing goes above the operator's caps. It is in the audit log before
-// it takes effect. It comes to what is then in force.
+// NewLimits changes the default limits for later runs of a namespace, or the limits of a session from now on. Zero
+// fields stay as they are, and the operator's caps apply. The audit log has the change before it takes effect. Its
+// answer is the limits then in force.
 type NewLimits struct {
 	Namespace, Session string
 	Bounds             pipeline.Bounds
@@ -19,7 +19,7 @@ func (q NewLimits) Subject() pipeline.Subject {
 	return pipeline.About("limits", q.Namespace, q.Session)
 }
 
-// Plan refuses limits above a cap, and those that a session can't have any more.
+// Plan refuses limits above a cap, and a new disk limit of an existing session.
 func (q NewLimits) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.Bounds], error) {
 	p, namespace := r.Pipeline, r.Outcome.Namespace
 	if err := pipeline.CheckIDAndNamespace(r.Outcome.ID, namespace); err != nil {
@@ -35,7 +35,7 @@ func (q NewLimits) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pip
 			return nil, err
 		}
 		if q.Bounds.Disk > 0 && q.Bounds.Disk != pipeline.BoundsOf(s.Info().Limits).Disk {
-			return nil, pipeline.Refuse(pipeline.StageValidate, "the disk of a session that stands can't be changed", "create a new session")
+			return nil, pipeline.Refuse(pipeline.StageValidate, "the disk limit of an existing session can't be changed", "create a new session")
 		}
 	}
 	return &pipeline.Change[pipeline.Bounds]{Task: pipeline.Task[pipeline.Bounds]{Run: r, Stage: pipeline.StageBackend, Do: func(context.Context) (pipeline.Bounds, error) {
@@ -48,7 +48,7 @@ func (q NewLimits) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pip
 	}}, RowKind: "limits.changed", Facts: pipeline.Facts{"session": q.Session, "limits": pipeline.LimitsOf(q.Bounds)}}, nil
 }
 
-// changeSession changes the limits of a session that runs, and returns those in force.
+// changeSession changes the limits of a living session, and returns those in force.
 func changeSession(s *Session, b pipeline.Bounds) (pipeline.Bounds, error) {
 	was := pipeline.BoundsOf(s.Info().Limits)
 	got, err := s.Sandbox().Limit(backends.Limits{RAM: b.RAM, CPU: b.CPU, Processes: b.Processes})

@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// A Place is a caller's place in the lines of sessions: callers have a session one after another, in the order in which
-// they took their places. Who uses a session without one stands in line for that alone.
+// Ticket is a caller's place in the queues of sessions: callers use a session one after another, in the order of
+// their tickets. A caller without one queues for each use.
 type Ticket struct {
 	manager *Manager
 	tickets map[*Session]*sessionTicket
-	users   int // that have not left it; guarded by the manager's lines
+	users   int // number of holders that have not left; guarded by the manager's lines
 }
 
-// sessionTicket is one place in the line of one session.
-type sessionTicket struct{ first chan struct{} } // closed when nobody is before it
+// sessionTicket is a place in the queue of one session.
+type sessionTicket struct{ first chan struct{} } // closed when it is the first in line
 
-// Enqueue takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it
-// up.
+// Enqueue appends to all queues at once, so that no two tickets wait for each other. Leave gives the ticket up.
 func (k *Manager) Enqueue(in ...*Session) *Ticket {
 	p := &Ticket{manager: k, tickets: map[*Session]*sessionTicket{}, users: 1}
 	k.lines.Lock()
@@ -47,7 +46,7 @@ func (s *Session) removeTicket(t *sessionTicket) {
 	}
 }
 
-// RetainTicket returns the place that a context has, for one more who leaves it, or nil if it has none any more.
+// RetainTicket returns the ticket of a context for another holder, who must call Leave too, or nil if there is none.
 func RetainTicket(ctx context.Context) *Ticket {
 	p, ok := ctx.Value(placeKey{}).(*Ticket)
 	if !ok {
@@ -62,7 +61,7 @@ func RetainTicket(ctx context.Context) *Ticket {
 	return p
 }
 
-// Leave gives the place up, when all who have it have left. Each must call it once. There is nothing to leave of nil.
+// Leave gives the ticket up once all of its holders have called Leave; each must call it once. A nil ticket is valid.
 func (p *Ticket) Leave() {
 	if p == nil {
 		return
@@ -80,7 +79,7 @@ func (p *Ticket) Leave() {
 
 type placeKey struct{}
 
-// WithContext returns a context for requests that have this place.
+// WithContext returns a context for requests that use this ticket.
 func (p *Ticket) WithContext(ctx context.Context) context.Context {
 	if p == nil {
 		return ctx
@@ -88,8 +87,8 @@ func (p *Ticket) WithContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, placeKey{}, p)
 }
 
-// Wait waits until nobody is before the caller in the session's line: by its place, which it keeps until it leaves it,
-// or by one that leave gives up.
+// Wait waits until the caller is the first in the session's queue: with its ticket, which it keeps, or with one that
+// leave gives up.
 func (s *Session) Wait(ctx context.Context) (leave func(), err error) {
 	k := s.manager
 	k.lines.Lock()

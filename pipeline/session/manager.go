@@ -18,56 +18,57 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Manager holds sessions, and ends those that nobody uses. Its methods may be called concurrently.
+// Manager holds sessions, and ends unused ones. Its methods may be called concurrently.
 type Manager struct {
 	cfg   Config
 	ended func(Info)
 	lines sync.Mutex
-	lists guest.ListSlots // large lists of files of all sessions
+	lists guest.ListSlots // bound the large file lists of all sessions together
 
 	mu      sync.Mutex
 	all     map[string]*Session
-	gone    []Info                  // the last that have ended, the newest last
+	gone    []Info                  // the last ended sessions, the newest last
 	coming  map[startingSession]int // sessions that are being started
 	closed  bool
 	stop    chan struct{}
 	reaping sync.WaitGroup
 }
 
-// Config bounds what is kept. Zero fields are those of Defaults.
+// Config bounds the sessions. Zero fields get the values of Defaults.
 type Config struct {
-	PerNamespace int           // sessions of one namespace at the same time
-	PerIdentity  int           // sessions that one identity has made over HTTP; likewise
-	Total        int           // sessions of all together
-	Idle         time.Duration // after which an unused session ends, unless it was asked otherwise
-	Lifetime     time.Duration // after which a session ends in any case, likewise; also the most that can be asked for
-	MaxIdle      time.Duration // the most that can be asked for
+	PerNamespace int           // concurrent sessions of one namespace
+	PerIdentity  int           // concurrent sessions that one identity created over HTTP
+	Total        int           // concurrent sessions in all
+	Idle         time.Duration // after which an unused session ends, unless it has its own limit
+	Lifetime     time.Duration // after which a session ends in any case, unless it has its own limit; also the maximum
+	MaxIdle      time.Duration // maximum of a session's own idle limit
 	PausedBytes  int64         // bytes of the files of all paused sessions together
 
-	Kernels map[string]kernel.CustomLanguage // of the operator's own languages, by name
+	Kernels map[string]kernel.CustomLanguage // kernels of the operator's own languages, by name
 
-	// Pause keeps the files of a session that is to be paused when its lifetime is up, and ends it; nil lets it end.
+	// Pause saves the files of a session that is paused when its lifetime is over, and ends it; nil only ends it.
 	Pause func(context.Context, Info)
 	Now   func() time.Time // nil is time.Now
 }
 
-// Defaults are what is kept where the operator does not say.
+// Defaults are the bounds that apply if the operator sets none.
 var Defaults = Config{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedBytes: 4 << 30, Idle: 30 * time.Minute, MaxIdle: 24 * time.Hour, Lifetime: 24 * time.Hour}
 
 // Errors that a caller may match.
 var (
-	ErrUnknown = errors.New("there is no such session")
-	ErrFull    = errors.New("there are as many sessions as there may be")
-	// ErrCapacity is the ErrFull of the whole server, which is not the caller's own doing.
+	ErrUnknown = errors.New("unknown session")
+	ErrFull    = errors.New("session limit reached")
+	// ErrCapacity is the ErrFull of the whole server, which the caller did not cause.
 	ErrCapacity = fmt.Errorf("%w on this server", ErrFull)
 )
 
 var errClosed = errors.New("the server is shutting down")
 
-// maxGone is how many sessions that have ended are still told of.
+// maxGone bounds the ended sessions that are remembered.
 const maxGone = 256
 
-// NewManager returns a manager without sessions. ended is told of each session that has ended, after all of it is gone.
+// NewManager returns a manager without sessions. It calls ended for each ended session once all of its resources are
+// released.
 func NewManager(cfg Config, ended func(Info)) *Manager {
 	cfg.Idle = cmp.Or(max(cfg.Idle, 0), Defaults.Idle)
 	cfg.Lifetime = cmp.Or(max(cfg.Lifetime, 0), Defaults.Lifetime)
@@ -84,43 +85,42 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 	return k
 }
 
-// Bounds returns what is kept, with the defaults.
+// Bounds returns the bounds in force, with the defaults.
 func (k *Manager) Bounds() Config { return k.cfg }
 
-// now returns the time that people are told. Time that has passed is measured by cfg.Now: UTC drops the monotonic
-// reading, and a wall clock jumps.
+// now returns the time for people to read. Durations are measured by cfg.Now, because UTC drops the monotonic reading
+// and a wall clock jumps.
 func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
 // Plan describes a new session.
 type Plan struct {
 	Info     Info            // without times and state; Idle and Lifetime 0 are the defaults
-	Env      []string        // of the interpreters, on top of the sandbox's own
-	Leases   *vault.LeaseSet // of the session; nil has none yet
+	Env      []string        // of the interpreters, in addition to the sandbox's own
+	Leases   *vault.LeaseSet // of the session; nil is an empty set
 	Outbound *outbound.Session
 
 	Tools       []kernel.Tool
 	ToolTimeout time.Duration // of each call
 
-	Agent func() bool // whether its sandbox shows our agent, without which its files can't be had; nil does
+	Agent func() bool // whether its sandbox shows our agent, which accesses files; nil is true
 
-	Close []func() // is called when the session has ended, or could not be started
+	Close []func() // called when the session has ended, or could not be started
 }
 
-// Check returns an error unless a session may have these limits.
+// Check refuses idle and lifetime limits above the maximum.
 func (k *Manager) Check(idle, lifetime time.Duration) error {
 	switch {
 	case idle < 0 || lifetime < 0:
 		return errors.New("idle and lifetime limits must be more than 0")
 	case idle > k.cfg.MaxIdle:
-		return fmt.Errorf("a session may be idle for %s at most", k.cfg.MaxIdle)
+		return fmt.Errorf("the maximum idle limit of a session is %s", k.cfg.MaxIdle)
 	case lifetime > k.cfg.Lifetime:
-		return fmt.Errorf("a session may live for %s at most", k.cfg.Lifetime)
+		return fmt.Errorf("the maximum lifetime of a session is %s", k.cfg.Lifetime)
 	}
 	return nil
 }
 
-// Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
-// it ends the session again.
+// Open starts a session in the sandbox that start returns, and then calls ready. If ready fails, the session ends.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
 	p.Leases = cmp.Or(p.Leases, &vault.LeaseSet{})
 	s := &Session{manager: k, build: start, plan: p, info: p.Info, more: map[string]*interpreter{},
@@ -148,7 +148,7 @@ func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) 
 	return s.Info(), nil
 }
 
-// done calls what ends with a session beside its sandbox.
+// done releases the session's resources other than its sandbox.
 func (s *Session) done() {
 	for _, f := range s.plan.Close {
 		f()
@@ -162,7 +162,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	i := &s.info
 	if i.Bare {
 		s.Language = ""
-		// What holds it is read from the kernel: by a program that does nothing.
+		// A program that does nothing makes the backend read the layers in force from the kernel.
 		r, err := s.sandbox.Exec(ctx, backends.Command{Args: []string{"sh", "-c", ":"}}, backends.Streams{})
 		if err != nil {
 			s.sandbox.Close()
@@ -184,10 +184,11 @@ func (s *Session) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// startingSession is whose session is being started.
+// startingSession names the namespace and owner of a session that is being started.
 type startingSession struct{ namespace, owner string }
 
-// reserveRoom takes a place, which settled gives back: a session counts from when it is being started.
+// reserveRoom counts a session that is being started, until releaseRoom, so that concurrent starts respect the
+// limits.
 func (k *Manager) reserveRoom(c startingSession) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -213,7 +214,7 @@ func (k *Manager) reserveRoom(c startingSession) error {
 	case own >= k.cfg.PerNamespace:
 		return fmt.Errorf("%w: namespace %q has %d", ErrFull, c.namespace, own)
 	case c.owner != "" && made >= k.cfg.PerIdentity:
-		return fmt.Errorf("%w: %s has made %d", ErrFull, c.owner, made)
+		return fmt.Errorf("%w: %s has created %d", ErrFull, c.owner, made)
 	case total >= k.cfg.Total:
 		return fmt.Errorf("%w: %d in all namespaces together", ErrCapacity, total)
 	}
@@ -239,7 +240,7 @@ func (k *Manager) add(s *Session) error {
 	return nil
 }
 
-// FindLiving returns a living session. For one that has ended the error says why.
+// FindLiving returns a living session. The error about an ended session says why it ended.
 func (k *Manager) FindLiving(id string) (*Session, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -252,12 +253,12 @@ func (k *Manager) FindLiving(id string) (*Session, error) {
 	return nil, fmt.Errorf("%w: %.40q", ErrUnknown, id)
 }
 
-// endedIndex returns the index of a session among those that have ended, -1 if it is not there. The caller holds the lock.
+// endedIndex returns the index of a session among the ended ones, or -1. The caller holds the lock.
 func (k *Manager) endedIndex(id string) int {
 	return slices.IndexFunc(k.gone, func(i Info) bool { return i.ID == id })
 }
 
-// Info tells about a session, also for a while after it has ended.
+// Info describes a session, for a while after its end too.
 func (k *Manager) Info(id string) (Info, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -270,8 +271,7 @@ func (k *Manager) Info(id string) (Info, error) {
 	return Info{}, fmt.Errorf("%w: %.40q", ErrUnknown, id)
 }
 
-// List tells about the sessions of a namespace, or of all for "": those that live, by id, and then
-// the last that have ended.
+// List describes the sessions of a namespace, or of all for "": the living ones by id, then the last ended ones.
 func (k *Manager) List(namespace string) []Info {
 	k.mu.Lock()
 	living := slices.Collect(maps.Values(k.all))
@@ -286,11 +286,11 @@ func (k *Manager) List(namespace string) []Info {
 	return slices.DeleteFunc(append(list, gone...), func(i Info) bool { return namespace != "" && i.Namespace != namespace })
 }
 
-// Reschedule has a session end at a time, or with extend not before it.
+// Reschedule sets the time at which a session ends; with extend, it only moves the end later.
 func (k *Manager) Reschedule(s *Session, at time.Time, extend bool) error {
 	most := k.cfg.Lifetime
 	if at.Sub(s.began) > most && !extend {
-		return fmt.Errorf("a session may live for %s at most", most)
+		return fmt.Errorf("the maximum lifetime of a session is %s", most)
 	}
 	s.Change(func(i *Info) {
 		lifetime := max(0, at.Sub(s.began).Seconds())
@@ -303,7 +303,7 @@ func (k *Manager) Reschedule(s *Session, at time.Time, extend bool) error {
 	return nil
 }
 
-// End ends a session, for a reason that its Info tells then, such as "closed".
+// End ends a session. why becomes the Ended field of its Info, such as "closed".
 func (k *Manager) End(id, why string) (Info, error) {
 	s, err := k.FindLiving(id)
 	if err != nil {
@@ -313,7 +313,7 @@ func (k *Manager) End(id, why string) (Info, error) {
 	return k.Info(id)
 }
 
-// endSession ends a session once, whatever it is doing.
+// endSession ends a session once, even while it is busy.
 func (k *Manager) endSession(s *Session, why string) {
 	k.mu.Lock()
 	if k.all[s.info.ID] != s {
@@ -364,10 +364,10 @@ func (k *Manager) expire() {
 	}
 }
 
-// maxPausing bounds how long a session lives on after its lifetime until its files are kept.
+// maxPausing bounds the time beyond its lifetime that a session gets to save its files.
 const maxPausing = 2 * time.Minute
 
-// pause has a session's files kept, once. It ends then in any case.
+// pause saves a session's files, once, and ends it in any case.
 func (k *Manager) pause(s *Session) {
 	if s.pausing.Swap(true) {
 		return
@@ -375,7 +375,7 @@ func (k *Manager) pause(s *Session) {
 	k.reaping.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), maxPausing)
 		defer cancel()
-		go func() { // the server's end waits for no more than it must
+		go func() { // a server that shuts down does not wait
 			select {
 			case <-k.stop:
 				cancel()

@@ -16,25 +16,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Network is what a session may reach, as its owner narrows it; nothing in it opens what the operator does not.
+// Network narrows the hosts that a session may reach; it can't allow more than the operator does.
 type Network struct {
-	Allow   []string       // as in Request: nil is what the operator allows, and an empty list nothing
-	Deny    []netip.Prefix // addresses that are not connected to, whatever name leads there
-	Headers []Header       // that requests are given
+	Allow   []string       // as in Request: nil is the operator's allowlist, an empty list allows none
+	Deny    []netip.Prefix // addresses that are refused, under any name
+	Headers []Header       // added to requests
 }
 
-// Header is one that each request to a host is given on its way, over TLS, whatever the program sent there. Its value
-// is a secret: the program never has it.
+// Header is set on each request to a host on its way, over TLS, in place of the program's own. Its value is a secret
+// that the program never gets.
 type Header struct{ Host, Name, Value string }
 
-// The bounds of a session's rules.
+// Bounds of a session's rules.
 const (
 	MaxDenied  = 1000
 	MaxHeaders = 100
-	MaxLeased  = 1000 // values of headers, with those of rules that were replaced: their secrets are kept out of what is said later, too
+	MaxLeased  = 1000 // values of headers, including those of replaced rules, whose secrets are still redacted
 )
 
-// reserved are headers by which a connection is kept in order, or that the relay decides about itself.
+// reserved are the headers that control the connection, or that the relay sets itself.
 var reserved = []string{"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "keep-alive",
 	"proxy-authorization", "proxy-authenticate", "proxy-connection", "accept-encoding", "range", "if-range", "expect"}
 
@@ -45,16 +45,16 @@ func (n Network) check() error {
 	}
 	for _, h := range n.Headers {
 		if _, err := egress.NewPolicy([]string{h.Host}, nil); err != nil {
-			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the rule for the header %.100q: %v", h.Name, err), "name hosts like api.example.com")
+			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("rule for the header %.100q: %v", h.Name, err), "name hosts like api.example.com")
 		}
 		if !httpguts.ValidHeaderFieldName(h.Name) || slices.Contains(reserved, strings.ToLower(h.Name)) {
-			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("%.100q is no header that a rule can set", h.Name), "")
+			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("%.100q is not a header that a rule can set", h.Name), "")
 		}
 	}
 	return nil
 }
 
-// lease leases the values of the headers, under names that no other rules of the session have.
+// lease leases the values of the headers, under names that are unique in the session.
 func (n Network) lease(v *vault.Vault, id string) (l *vault.Lease, names []string, err error) {
 	var values []vault.Value
 	for i, h := range n.Headers {
@@ -68,8 +68,8 @@ func (n Network) lease(v *vault.Vault, id string) (l *vault.Lease, names []strin
 	return l, names, nil
 }
 
-// SetNetwork replaces what a session may reach while it lives. Connections that stand are ended. The session must have
-// been started with a Network.
+// SetNetwork replaces the network rules of a living session, and closes its connections. The session must have been
+// created with a Network.
 type SetNetwork struct {
 	Namespace, Session string
 	Network
@@ -96,7 +96,7 @@ func (q SetNetwork) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pi
 		return nil, err
 	}
 	if out := s.Outbound(); out != nil && !out.CanNarrow() {
-		return nil, pipeline.Refuse(pipeline.StageEgress, "the session was started with a network that does not change", "create another session")
+		return nil, pipeline.Refuse(pipeline.StageEgress, "the session was created with a fixed network", "create another session")
 	}
 	w.Open = true
 	c := &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageEgress}, RowKind: SessionNetwork, Facts: pipeline.Facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
@@ -104,7 +104,7 @@ func (q SetNetwork) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pi
 	return c, nil
 }
 
-// SessionNetwork is a kind of row.
+// SessionNetwork is the kind of row about changed network rules.
 const SessionNetwork = "session.network"
 
 func (q SetNetwork) apply(r *pipeline.Run, s *Session, within *egress.Policy) error {
@@ -113,7 +113,7 @@ func (q SetNetwork) apply(r *pipeline.Run, s *Session, within *egress.Policy) er
 		leased += len(l.Names())
 	}
 	if len(q.Headers) > 0 && leased > MaxLeased {
-		return pipeline.Refuse(pipeline.StageVault, fmt.Sprintf("the session was given more than %d values of headers", MaxLeased), "create another session")
+		return pipeline.Refuse(pipeline.StageVault, fmt.Sprintf("the session has used more than %d header values, with those of replaced rules", MaxLeased), "create another session")
 	}
 	l, names, err := q.lease(r.Pipeline.Config.Vault, r.Outcome.ID)
 	if err != nil {

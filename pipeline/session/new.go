@@ -21,36 +21,36 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// New asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. It
-// comes to its [Info].
+// New creates a session. Zero fields get the operator's defaults. The audit log has the session before anybody can
+// use it. Its answer is the session's [Info].
 type New struct {
 	Namespace, Language, Backend, Profile string
-	Allow                                 []string // names that its cells may reach; nil and empty as in Request
-	// Network, if it is not nil, takes the place of Allow, and may be replaced later: see SetNetwork.
+	Allow                                 []string // hosts that its cells may reach; nil and empty as in Request
+	// Network, if not nil, replaces Allow, and SetNetwork may replace it later.
 	Network        *Network
-	Limits         pipeline.Bounds // Wall and Output are those of each cell that asks for none
+	Limits         pipeline.Bounds // Wall and Output apply to each cell without its own
 	Idle, Lifetime time.Duration
 
-	// Bare is a session without an interpreter: for programs, files, and contexts. Language "" then shows all
+	// Bare creates a session without an interpreter: for programs, files, and contexts. Language "" then shows all
 	// interpreters.
 	Bare bool
-	// Home is its home directory, "/home/NAME"; "" is /workspace.
+	// Home is the session's home directory, "/home/NAME"; "" is /workspace.
 	Home string
-	// Guest refuses a session whose files could not be had: one without an interpreter needs no such word.
+	// Guest refuses a session without file access. Bare implies it.
 	Guest bool
-	Env   []string // KEY=VALUE, of all that runs in it
-	Files string   // a paused session of the namespace, which is not there any more then, or a snapshot, whose files it gets
-	Pause bool     // it is paused when its lifetime is up, and not lost
+	Env   []string // KEY=VALUE, for all programs in it
+	Files string   // a paused session of the namespace, which this consumes, or a snapshot: its files are restored
+	Pause bool     // pauses it when its lifetime is over, instead of ending it
 	Data  []string // names of the operator's directories of data to show, see [DataDir]
 
-	Git pipeline.GitIdentity // of commits in it; what is empty is the operator's
+	Git pipeline.GitIdentity // author of commits in it; empty fields are the operator's
 
-	// Tools are functions of its client that its code can call, by runs in the background: see Resume. ToolTimeout bounds
-	// each call; 0 is five minutes. The time of the code goes on meanwhile.
+	// Tools are functions of its client that code of background runs can call: see Resume. ToolTimeout bounds each
+	// call; 0 is five minutes. The time limit of the code includes its calls.
 	Tools       []Tool
 	ToolTimeout time.Duration
 
-	Template string            // see session.Info, as the next
+	Template string            // Template and Metadata: see Info
 	Metadata map[string]string // at most maxMetadata bytes
 }
 
@@ -63,7 +63,7 @@ func checkMetadata(m map[string]string) error {
 		size += len(k) + len(v)
 	}
 	if size > maxMetadata {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the metadata have more than %d bytes", maxMetadata), "give less")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the metadata has more than %d bytes", maxMetadata), "send less metadata")
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (q New) Subject() pipeline.Subject {
 	return pipeline.Subject{Name: "session", Namespace: q.Namespace, Language: q.Language, Facts: f}
 }
 
-// Plan checks a session, and decides what it may reach.
+// Plan checks the request, and decides which hosts the session may reach.
 func (q New) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], error) {
 	c, err := checkSession(r, q)
 	if err != nil {
@@ -127,13 +127,13 @@ func (q New) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 	}}}, nil
 }
 
-// rememberClosed is how long a backend that could give a session no gateway is not asked for one that nobody has asked
-// for.
+// rememberClosed is the time for which a backend that could not provide a gateway is not tried again for sessions
+// that did not ask for network access.
 const rememberClosed = 10 * time.Minute
 
-// openConnected starts a session with its way out. Where the backend can't give it one, as a cluster that enforces no
-// network policies, a session that has asked for none starts without: what may be approved later is not worth a
-// refusal.
+// openConnected starts a session with network access. Some backends can't provide that, such as a cluster that does
+// not enforce network policies: then a session that did not ask for it starts without, because access that may be
+// approved later is not worth a refusal.
 func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.LeaseSet) (Info, error) {
 	if q.Allow != nil || q.Network != nil {
 		return openSession(ctx, r, q, c, out, held)
@@ -149,7 +149,7 @@ func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, o
 	return openSession(ctx, r, q, c, nil, held)
 }
 
-// openSession starts a session. It is in the audit log before anybody else can use it.
+// openSession starts a session. The audit log has it before anybody else can use it.
 func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.LeaseSet) (Info, error) {
 	view, err := containment.PackagesOf(ctx, r.Pipeline, c.Containment, r.Outcome.Namespace, c.shows, r.Outcome.ID)
 	if err != nil {
@@ -178,13 +178,13 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 		Outbound: out,
 	}
 	if store := r.Pipeline.Config.Packages; store != nil {
-		plan.Close = append(plan.Close, func() { store.DropSession(r.Outcome.ID) }) // what stays is removed when the store is opened again
+		plan.Close = append(plan.Close, func() { store.DropSession(r.Outcome.ID) }) // the store removes leftovers when it is opened again
 	}
 	plan.Close = append(plan.Close, view.Release)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		spec := spec
 		sandbox, err := c.Backend.Start(ctx, spec)
-		if spec.Guest && !needed && errors.As(err, new(*backends.Refusal)) { // perhaps only the agent can't be shown
+		if spec.Guest && !needed && errors.As(err, new(*backends.Refusal)) { // retry without the agent, which may be the only obstacle
 			spec.Guest = false
 			sandbox, err = c.Backend.Start(ctx, spec)
 		}
@@ -220,14 +220,14 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 	return info, nil
 }
 
-// sessionPlan is what was decided about a session before it is started.
+// sessionPlan holds the decisions about a session before it starts.
 type sessionPlan struct {
 	containment.Containment
 	language string
 	shows    string // the language whose interpreter the sandbox shows
 	limits   pipeline.Bounds
 	mounts   []backends.Mount
-	tools    []kernel.Tool // that its code can call
+	tools    []kernel.Tool // its code can call them
 }
 
 // checkSession validates a request for a session.
@@ -237,7 +237,7 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 		return c, wrong
 	}
 	if max(len(q.Git.Name), len(q.Git.Email)) > pipeline.MaxGitField {
-		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", pipeline.MaxGitField), "give less")
+		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or email of the commit author has more than %d bytes", pipeline.MaxGitField), "use a shorter one")
 	}
 	if c.Containment, err = containment.Choose(r.Pipeline, q.Backend, q.Profile, nil); err != nil {
 		return c, err
@@ -264,13 +264,14 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 	return c, nil
 }
 
-// End ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. It
-// comes to its last [Info].
+// End ends a session of a namespace with all of its programs, or removes the files of a paused session or a snapshot.
+// Its answer is the session's last [Info].
 type End struct{ Namespace, Session string }
 
 func (q End) Subject() pipeline.Subject { return pipeline.About("session", q.Namespace, q.Session) }
 
-// Plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
+// Plan finds the session. sessionEnded writes the row of its end once it is gone, as for sessions that end by
+// themselves.
 func (q End) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], error) {
 	s, err := FindSession(r.Pipeline, q.Namespace, q.Session)
 	if k := stateOf(r.Pipeline).paused.findFiles(q.Namespace, q.Session); k != nil && err != nil {
@@ -287,7 +288,7 @@ func (q End) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 	}}}, nil
 }
 
-// endSession ends a session for a reason, and has its row say who did.
+// endSession ends a session, and records the caller in the row of its end.
 func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (Info, error) {
 	who := pipeline.CallerFrom(ctx)
 	s.Change(func(i *Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
@@ -305,8 +306,9 @@ func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (I
 	return info, nil
 }
 
-// Enqueue takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that
-// stood there before have left. Sessions that there are not have no line. The place of a context is kept.
+// Enqueue appends to the queues of sessions of a namespace, and returns the ticket: requests whose context has it use
+// the sessions once earlier tickets have left. Unknown sessions have no queue. If ctx has a ticket, Enqueue returns
+// that.
 func Enqueue(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ...string) *Ticket {
 	if place := RetainTicket(ctx); place != nil {
 		return place
@@ -320,7 +322,7 @@ func Enqueue(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ..
 	return stateOf(p).manager.Enqueue(in...)
 }
 
-// sessionEnded records the end of a session, however it came.
+// sessionEnded records the end of a session, whatever caused it.
 func sessionEnded(p *pipeline.Pipeline, info Info) {
 	p.ForgetApprovals(info.ID)
 	data := pipeline.Facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
@@ -340,12 +342,13 @@ func sessionEnded(p *pipeline.Pipeline, info Info) {
 	}
 }
 
-// List lists those of a namespace, or of all for "": the living, and the last that have ended.
+// List describes the sessions of a namespace, or of all for "": the living ones, then the last ended ones.
 func List(p *pipeline.Pipeline, namespace string) []Info {
 	return stateOf(p).manager.List(namespace)
 }
 
-// EndedChan returns what is closed when a session of a namespace begins to end, nil if there is none.
+// EndedChan returns a channel that is closed when a session of a namespace begins to end, nil if there is no such
+// session.
 func EndedChan(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
 	s, err := FindSession(p, namespace, id)
 	if err != nil {
@@ -354,7 +357,7 @@ func EndedChan(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
 	return s.Dead()
 }
 
-// InfoOf tells about one session of a namespace, also for a while after its end.
+// InfoOf describes a session of a namespace, for a while after its end too.
 func InfoOf(p *pipeline.Pipeline, namespace, id string) (Info, error) {
 	info, err := stateOf(p).manager.Info(id)
 	if err == nil && info.Namespace != pipeline.NamespaceOrDefault(namespace) {

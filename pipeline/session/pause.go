@@ -19,11 +19,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Pause ends a session, and keeps the files of its home directory for New.Files: its programs and interpreters end, and
-// no memory is kept. It comes to its last [Info].
+// Pause ends a session and its programs and interpreters, and keeps the files of its home directory for New.Files. No
+// memory is kept. Its answer is the session's last [Info].
 type Pause struct {
 	Namespace, Session string
-	// Memory says that the caller wants what runs back as it was: then it is refused while something runs.
+	// Memory means that the caller expects running programs to resume: Pause refuses while any run.
 	Memory bool
 }
 
@@ -56,7 +56,7 @@ func (q Pause) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], 
 	}}, RowKind: "session.paused", Facts: pipeline.Facts{"session": q.Session}}, nil
 }
 
-// planKeeping finds a session whose files are to be kept. With memory it is refused while something runs.
+// planKeeping finds a session whose files are to be kept. With memory it refuses while programs run.
 func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, error) {
 	s, err := FindSession(r.Pipeline, namespace, id)
 	if err != nil {
@@ -65,14 +65,14 @@ func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, 
 	info := s.Info()
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile, r.Leases = info.Language, info.Backend, info.Profile, s.Leases()
 	if memory && (len(Programs(r.Pipeline, namespace, id)) > 0 || len(s.Contexts()) > 0 || !info.Bare || s.Sandbox().Usage().Processes > idleProcesses) {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "programs run in the session, and no memory is kept of them", "end them before, or have its files alone kept")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "programs are running in the session, and their memory can't be kept", "end them first, or keep only the files")
 	}
 	return s, nil
 }
 
-// Snapshot copies the files of the home directory of a session in which nothing runs. New.Files can have the copy any
-// number of times, by the result's ID, until End of that ID, or until sessions' longest lifetime or the server's is
-// over.
+// Snapshot copies the files of the home directory of a session in which no program runs. New.Files can restore the
+// copy any number of times, by the result's ID. It lasts until End of that ID, the longest lifetime of sessions, or
+// the end of the server.
 type Snapshot struct{ Namespace, Session string }
 
 func (q Snapshot) Subject() pipeline.Subject {
@@ -89,32 +89,32 @@ func (q Snapshot) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipe
 	}}, RowKind: "session.snapshot", Facts: pipeline.Facts{"session": q.Session, "snapshot": r.Outcome.ID}}, nil
 }
 
-// idleProcesses are those of a session in which nothing runs: our init and our agent.
+// idleProcesses is the number of processes of a session in which no program runs: our init and our agent.
 const idleProcesses = 2
 
-// paused holds the files of paused sessions and snapshots, which have no names: they are gone with the server, however
-// that ends.
+// paused holds the files of paused sessions and snapshots. They have no names, so they vanish with the server, even
+// if it is killed.
 type paused struct {
 	mu    sync.Mutex
 	all   map[string]*savedFiles // by id
 	bytes atomic.Int64
 }
 
-// savedFiles are those of one session, as a tar.
+// savedFiles are the files of one session, as a tar.
 type savedFiles struct {
-	id       string // of the session that was paused, or of the snapshot
+	id       string // of the paused session, or of the snapshot
 	snapshot bool
 	info     Info
 	file     *os.File
 	size     int64
 	sum      string // SHA-256 in hex
 	timer    *time.Timer
-	users    int  // sessions that are being started with them
+	users    int  // number of sessions that are being started with the files
 	dropped  bool // the last user closes the file
 }
 
-// keepFiles copies the home directory of a session to k. A secret of the session in it is an error: the session that
-// gets it would not know it.
+// keepFiles copies the home directory of a session to k. It fails if the files contain a secret of the session,
+// because the next session could not redact it.
 func keepFiles(ctx context.Context, p *pipeline.Pipeline, s *Session, k *savedFiles) error {
 	k.info = s.Info()
 	return WithAgent(ctx, p, k.info.Namespace, k.info.ID, "~", func(s *Session, c *guest.Client, home string) error {
@@ -134,12 +134,12 @@ func keepFiles(ctx context.Context, p *pipeline.Pipeline, s *Session, k *savedFi
 	})
 }
 
-// filling counts content among what is kept as it comes: many copies at once have no more room than one.
+// filling counts content in the total of kept files while it is copied, so that concurrent copies share one limit.
 type filling struct {
 	io.Reader
-	all  *atomic.Int64 // bytes that are kept
-	most int64         // of them
-	size int64         // of the content so far
+	all  *atomic.Int64 // bytes of all kept files
+	most int64         // maximum of all
+	size int64         // bytes of this content so far
 }
 
 func (f *filling) Read(b []byte) (int, error) {
@@ -151,18 +151,18 @@ func (f *filling) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// undo takes back what was counted.
+// undo subtracts this content from the total.
 func (f *filling) undo() { f.all.Add(-f.size) }
 
 func tooMany(most int64) error {
-	return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", max(0, most)>>20), "remove some of them")
+	return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the files exceed the %d MB left for paused files", max(0, most)>>20), "remove some of them")
 }
 
-// MaxTarSize is the most bytes of a tar of files of so many bytes.
+// MaxTarSize returns the maximum size of a tar of so many bytes of files.
 func MaxTarSize(disk int64) int64 { return 2*disk + 16<<20 }
 
-// SpoolUnnamed copies content to a file of the server's that has no name. More than most bytes are an error, as are
-// secrets.
+// SpoolUnnamed copies content to an unnamed file of the server. It fails if content has more than most bytes, or a
+// secret.
 func SpoolUnnamed(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
 	dir, err := containment.TempDir(p.Config.Temp)
 	if err != nil {
@@ -186,7 +186,7 @@ func SpoolUnnamed(p *pipeline.Pipeline, content io.Reader, most int64, leases va
 	switch {
 	case err != nil:
 	case found:
-		err = pipeline.Refuse(pipeline.StageVault, "a secret is in the files", "remove it from them: programs are lent secrets by their names")
+		err = pipeline.Refuse(pipeline.StageVault, "the files contain a secret", "remove it from them: programs get secrets by name")
 	case size > most:
 		err = tooMany(most)
 	default:
@@ -199,7 +199,7 @@ func SpoolUnnamed(p *pipeline.Pipeline, content io.Reader, most int64, leases va
 	return f, size, hex.EncodeToString(hashed.Sum(nil)), nil
 }
 
-// add keeps files that are counted until they are taken or dropped, or their time is up.
+// add keeps files until they are dropped, or call expired when the longest lifetime is over.
 func (s *paused) add(k *savedFiles, most Config, expired func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,14 +211,14 @@ func (s *paused) add(k *savedFiles, most Config, expired func()) error {
 	}
 	if n >= most.PerNamespace {
 		k.file.Close()
-		return pipeline.Refuse(pipeline.StageBackend, "as many files of paused sessions and snapshots are kept as may be", "end a paused session, or remove a snapshot")
+		return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the namespace has %d paused sessions and snapshots, the maximum", n), "end a paused session, or remove a snapshot")
 	}
 	s.all[k.id] = k
 	k.timer = time.AfterFunc(most.Lifetime, expired)
 	return nil
 }
 
-// borrowFiles keeps files from being closed until they are given back, and has nobody else use those of a paused session.
+// borrowFiles keeps files open until returnFiles. Only one borrower at a time may use those of a paused session.
 func (s *paused) borrowFiles(namespace, id string) *savedFiles {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,14 +237,14 @@ func (s *paused) returnFiles(k *savedFiles) {
 	k.release()
 }
 
-// release closes the file when nobody needs it any more.
+// release closes the file once it is dropped and unused.
 func (k *savedFiles) release() {
 	if k.dropped && k.users == 0 {
 		k.file.Close()
 	}
 }
 
-// drop forgets files, and reports whether there were any.
+// drop forgets files, and reports whether they existed.
 func (s *paused) drop(id string) (*savedFiles, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +260,7 @@ func (s *paused) drop(id string) (*savedFiles, bool) {
 	return k, true
 }
 
-// forgetFiles drops files, and records why.
+// forgetFiles drops files, and records the reason.
 func forgetFiles(p *pipeline.Pipeline, id, why string) {
 	k, known := stateOf(p).paused.drop(id)
 	if !known || p.Config.Audit == nil {
@@ -268,13 +268,13 @@ func forgetFiles(p *pipeline.Pipeline, id, why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
 	defer cancel()
-	_ = p.RecordRow(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum}) // nobody waits for an answer
+	_ = p.RecordRow(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum}) // there is no caller to get the error
 }
 
-// sessionForgotten is a kind of row: the files of a paused session are gone.
+// sessionForgotten is the kind of row that records the loss of a paused session's files.
 const sessionForgotten = "session.forgotten"
 
-// PausedInfo returns what a paused session of a namespace was, whose files are kept.
+// PausedInfo returns the last Info of a paused session of a namespace.
 func PausedInfo(p *pipeline.Pipeline, namespace, id string) (Info, bool) {
 	k := stateOf(p).paused.findFiles(namespace, id)
 	if k == nil || k.snapshot {
@@ -298,7 +298,7 @@ func (s *paused) findFiles(namespace, id string) *savedFiles {
 	return nil
 }
 
-// restore writes kept files into a new one. The new one ends if it does not get them.
+// restore writes kept files into a new session, and ends the session if that fails.
 func restore(ctx context.Context, r *pipeline.Run, info Info, k *savedFiles) error {
 	err := WithAgent(ctx, r.Pipeline, info.Namespace, info.ID, "~", func(_ *Session, c *guest.Client, home string) error {
 		content := VerifyHash(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))

@@ -8,17 +8,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
-// ready starts a new interpreter if the last one is dead.
+// ready starts a new interpreter if the previous one is dead.
 func (c *Guard) ready(ctx context.Context) error {
 	s := c.Session
 	select {
-	case <-s.dead: // it ended while we waited
+	case <-s.dead: // the session ended while we waited
 		return s.endedError()
 	default:
 	}
 	c.reap()
 	select {
-	case <-c.in.gone: // or this
+	case <-c.in.gone: // or the interpreter was removed
 		return fmt.Errorf("%w: %.40q", ErrNoContext, c.in.ID)
 	default:
 	}
@@ -44,9 +44,9 @@ func (c *Guard) reap() {
 	}
 }
 
-// recordLoss notes why an interpreter died. A cell that is told of it at once needs no second notice.
+// recordLoss records why an interpreter died. A cell that was running then reports it itself.
 func (s *Session) recordLoss(in *interpreter, k *kernel.Kernel) {
-	why := s.Redact(Death(k)) // which may quote what the program said
+	why := s.Redact(Death(k)) // the reason may quote output of the program
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in.kernel != k {
@@ -57,7 +57,7 @@ func (s *Session) recordLoss(in *interpreter, k *kernel.Kernel) {
 	s.info.Restarts = s.info.Restarts[max(0, len(s.info.Restarts)-maxRestarts):]
 }
 
-// maxRestarts is how many of the last restarts a session's Info lists.
+// maxRestarts bounds the restarts that a session's Info lists.
 const maxRestarts = 20
 
 // Death describes how an interpreter ended.
@@ -69,7 +69,7 @@ func Death(k *kernel.Kernel) string {
 	case r.Ended == backends.EndedOOM:
 		return "it ran out of memory"
 	case r.Ended == backends.EndedLimit:
-		return "it ran into the limit " + r.Limit
+		return "it reached the limit " + r.Limit
 	case r.Ended == backends.EndedSignal:
 		return "it was killed by " + r.Signal
 	case r.Ended == backends.EndedExit || r.Ended == backends.EndedOK:
@@ -78,21 +78,21 @@ func Death(k *kernel.Kernel) string {
 	return "it had to be killed"
 }
 
-// restart starts a new interpreter, in a new sandbox if the old one went down with the last one:
-// some kernels kill all that is in a group which runs out of memory.
+// restart starts a new interpreter, in a new sandbox if the old one died with its interpreter: some kernels kill all
+// processes of a cgroup that runs out of memory.
 func (s *Session) restart(ctx context.Context) error {
 	k, err := s.startMain(ctx, s.Sandbox())
 	if err != nil && ctx.Err() == nil && s.EndedError() == nil {
 		k, err = s.rebuild(ctx)
 	}
 	if err != nil && s.EndedError() != nil {
-		return s.EndedError() // somebody has closed its sandbox meanwhile
+		return s.EndedError() // its sandbox was closed meanwhile
 	}
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		go s.manager.endSession(s, "failed") // it waits for the lock, which we hold
+		go s.manager.endSession(s, "failed") // it waits for the lock that we hold
 		return fmt.Errorf("start the session's interpreter again: %w", err)
 	}
 	s.mu.Lock()
@@ -119,15 +119,15 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 	return k, nil
 }
 
-// replace has the session use another sandbox, and closes the one that it had, with the agent there. It does not if the
-// session has ended meanwhile: whoever ends it knows the old sandbox alone.
+// replace switches the session to another sandbox, and closes the old one with its agent. It does nothing if the
+// session has ended, because closeAll has closed the old sandbox only.
 func (s *Session) replace(sandbox backends.Sandbox) bool {
-	s.guests.mu.Lock() // who asks for an agent from now on gets one of the new sandbox, which stays
+	s.guests.mu.Lock() // from now on, Guest starts its agent in the new sandbox
 	s.mu.Lock()
 	old, agent, dead := s.sandbox, s.guests.last, s.info.State == "dead"
 	if !dead {
 		s.sandbox, s.seen, s.guests.last = sandbox, map[FileID]SeenFile{}, nil
-		s.lost += ", and its sandbox with it, so that its files are lost, too"
+		s.lost += ", and its sandbox with it, so its files are lost too"
 	}
 	s.mu.Unlock()
 	s.guests.mu.Unlock()

@@ -20,40 +20,40 @@ import (
 
 // Session is one sandbox with its interpreters, or with none. Its methods may be called concurrently.
 type Session struct {
-	interpreter // the first, which all that names none is about; without a language there is none
+	interpreter // the default one; it has no kernel if Language is ""
 	manager     *Manager
 	build       func(context.Context) (backends.Sandbox, error)
 	plan        Plan
 
 	line []*sessionTicket // guarded by the manager's lines
 
-	began time.Time // with the monotonic clock's reading, which the times of info lack
+	began time.Time // has a monotonic reading, which the times of info lack
 
 	mu      sync.Mutex
 	sandbox backends.Sandbox
 	info    Info
-	used    time.Time               // last, with the monotonic clock's reading
-	more    map[string]*interpreter // beside the first, by id
-	users   int                     // that keep it from being idle
-	using   sync.WaitGroup          // the same
+	used    time.Time               // time of the last use, with a monotonic reading
+	more    map[string]*interpreter // additional ones, by id
+	users   int                     // number of users that keep it from being idle
+	using   sync.WaitGroup          // the same users
 	dead    chan struct{}
 	guests  guests
 	pausing atomic.Bool
-	cells   map[string]string // NAME -> VALUE of the environment that cells were given
+	cells   map[string]string // NAME -> VALUE of the environment of cells
 	seen    map[FileID]SeenFile
 }
 
-// FileID stands for a file's name. A program can make a quarter of a million names of 4 KiB each, which
-// are too many bytes to remember.
+// FileID is the hash of a file's name. A program can create a quarter of a million names of 4 KiB each, too many
+// bytes to remember.
 type FileID [16]byte
 
-// IDOf returns the id of a name in the workspace.
+// IDOf returns the FileID of a name in the workspace.
 func IDOf(name string) FileID {
 	sum := sha256.Sum256([]byte(name))
 	return FileID(sum[:16])
 }
 
-// SeenFile is a file of the workspace as it was after the cell before.
+// SeenFile describes a file of the workspace after the previous cell.
 type SeenFile struct {
 	Size    int64
 	Changed time.Time
@@ -62,8 +62,8 @@ type SeenFile struct {
 // ErrDead is returned for a session that has ended. The text says why.
 var ErrDead = errors.New("the session has ended")
 
-// Acquire waits for its place in line (see [Place]), and locks the session's first interpreter. If the interpreter was
-// lost, Acquire starts a new one. Release unlocks it.
+// Acquire waits for its turn in the session's queue (see [Ticket]), and locks the first interpreter. If the
+// interpreter was lost, Acquire starts a new one. Release unlocks it.
 func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
 	if s.Language == "" {
 		return nil, ErrBare
@@ -75,7 +75,7 @@ func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
 	return s.acquire(ctx, &s.interpreter, leave)
 }
 
-// acquire locks an interpreter. leave is called when it is unlocked, or can't be locked.
+// acquire locks an interpreter. It calls leave when the interpreter is unlocked, or can't be locked.
 func (s *Session) acquire(ctx context.Context, in *interpreter, leave func()) (*Guard, error) {
 	var err error
 	select {
@@ -118,21 +118,21 @@ func (s *Session) EndedError() error {
 	return s.endedError()
 }
 
-// Reason says in words why a session has ended, by its Info.
+// Reason describes why a session ended, by the Ended field of its Info.
 func Reason(ended string) string { return cmp.Or(reasons[ended], "for a reason that is not recorded") }
 
-// reasons says in words why a session has ended.
+// reasons describe why a session ended.
 var reasons = map[string]string{
 	"closed":   "it was closed",
-	"idle":     "nobody used it for as long as it may be idle",
-	"lifetime": "it has lived as long as it may",
-	"paused":   "it was paused, and its files are kept",
+	"idle":     "it was idle for too long",
+	"lifetime": "its lifetime was over",
+	"paused":   "it was paused; its files are kept",
 	"failed":   "its interpreter could not be started again",
 	"server":   "the server is shutting down",
 	"crash":    "the server was killed",
 }
 
-// addUser counts one more who uses the session, until quit.
+// addUser counts another user of the session, until removeUser.
 func (s *Session) addUser() error {
 	s.mu.Lock()
 	dead := s.info.State == "dead"
@@ -162,17 +162,17 @@ func (s *Session) removeUser() {
 	}
 }
 
-// touch takes down that the session is used. The caller holds the lock.
+// touch records the time of use. The caller holds the lock.
 func (s *Session) touch() { s.used, s.info.Used = s.manager.cfg.Now(), s.manager.now() }
 
-// lastUsed returns when the session was used last, on the monotonic clock.
+// lastUsed returns the time of the last use, with a monotonic reading.
 func (s *Session) lastUsed() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used
 }
 
-// Use keeps the session from being idle, and its secrets from being wiped, until done is called.
+// Use keeps the session from expiring, and its secrets from being wiped, until done is called.
 func (s *Session) Use() (done func(), err error) {
 	if err := s.addUser(); err != nil {
 		return nil, err
@@ -180,13 +180,13 @@ func (s *Session) Use() (done func(), err error) {
 	return sync.OnceFunc(s.removeUser), nil
 }
 
-// Dead is closed when the session has ended.
+// Dead returns a channel that is closed when the session has ended.
 func (s *Session) Dead() <-chan struct{} { return s.dead }
 
-// Environment returns the variables of all that runs in the session.
+// Environment returns the environment variables of all programs in the session.
 func (s *Session) Environment() []string { return slices.Clone(s.plan.Env) }
 
-// AddLease keeps a lease until the session ends: what one cell has leased, a later one may still print.
+// AddLease keeps a lease until the session ends: later cells may still print secrets that earlier ones leased.
 func (s *Session) AddLease(l *vault.Lease) { s.plan.Leases.Add(l) }
 
 // Leases returns all leases of the session.
@@ -195,7 +195,7 @@ func (s *Session) Leases() vault.Leases { return s.plan.Leases.Leases() }
 // Redact removes all secrets that the session ever leased from text.
 func (s *Session) Redact(text string) string { return s.Leases().Redact(text) }
 
-// Env returns the variables that cells were given, secrets masked.
+// Env returns the variables that cells received, with secrets masked.
 func (s *Session) Env() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *Session) Outbound() *outbound.Session { return s.plan.Outbound }
 // Tools returns the functions of the session's client that its code can call.
 func (s *Session) Tools() []kernel.Tool { return s.plan.Tools }
 
-// ToolTimeout bounds each call of them; 0 is not said.
+// ToolTimeout bounds each call of a tool; 0 is unset.
 func (s *Session) ToolTimeout() time.Duration { return s.plan.ToolTimeout }
 
 // Sandbox returns the sandbox of the session.
@@ -227,7 +227,7 @@ func (s *Session) Sandbox() backends.Sandbox {
 	return s.sandbox
 }
 
-// Info tells about the session.
+// Info returns a description of the session.
 func (s *Session) Info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *Session) Info() Info {
 	return info
 }
 
-// Change has f change what is told of the session.
+// Change lets f modify the session's Info.
 func (s *Session) Change(f func(*Info)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +246,8 @@ func (s *Session) Change(f func(*Info)) {
 // shutdownTimeout bounds the wait for the running cell to report its end.
 const shutdownTimeout = time.Minute
 
-// closeAll ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which
-// are dead by then, have had them taken out of what they say.
+// closeAll ends the interpreters and the sandbox, and wipes the secrets. It first waits for running cells and
+// programs, which closing the sandbox kills, until their output is redacted.
 func (s *Session) closeAll() {
 	s.Sandbox().Close()
 	left := make(chan struct{})

@@ -14,25 +14,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// sessionRoom is what is kept of all sessions of a pipeline.
+// sessionRoom holds the sessions of a pipeline and related state.
 type sessionRoom struct {
 	manager *Manager
 	paused  paused
-	ends    sync.Map         // of sessions that somebody ends: whether its row is late, an *atomic.Bool by the session's id
-	closed  lazy.Cache[bool] // backends that could give a session no gateway
+	ends    sync.Map         // session id -> *atomic.Bool, for sessions that a caller ends: whether the row is late
+	closed  lazy.Cache[bool] // backends that could not provide a gateway
 
 	mu       sync.Mutex
-	programs []Program // that run in sessions, the oldest first
+	programs []Program // running in sessions, the oldest first
 }
 
 // Program is a program that runs in a session.
 type Program interface {
 	Location() (namespace, session string)
 	Signal(syscall.Signal) error
-	Done() <-chan struct{} // closed when it has ended, and its end is in the log
+	Done() <-chan struct{} // closed once the audit log has its end
 }
 
-// Prepare makes what is kept of sessions, which Close ends after all that is made later.
+// Prepare opens the sessions of p, so that Close ends them after state that is created later.
 func Prepare(p *pipeline.Pipeline) { stateOf(p) }
 
 func stateOf(p *pipeline.Pipeline) *sessionRoom { return pipeline.PackageState(p, openSessions) }
@@ -43,7 +43,7 @@ func openSessions(p *pipeline.Pipeline) *sessionRoom {
 	cfg := *pipeline.PackageSettings[Config](p)
 	cfg.Kernels = containment.Kernels(p.Config.Runtimes)
 	cfg.Pause = func(ctx context.Context, info Info) {
-		_, _, _ = pipeline.Do(ctx, p, Pause{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
+		_, _, _ = pipeline.Do(ctx, p, Pause{Namespace: info.Namespace, Session: info.ID}) // if this fails the session ends, and its row says so
 	}
 	s.manager = NewManager(cfg, func(info Info) { sessionEnded(p, info) })
 	p.SetSessionLeases(func(namespace, id string) vault.Leases {
@@ -77,12 +77,12 @@ func FindSession(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
 	return s, nil
 }
 
-// maxPrograms bounds the programs of one session that others can find. Each holds some goroutines and the beginning of
-// its output.
+// maxPrograms bounds the registered programs of one session. Each holds some goroutines and the beginning of its
+// output.
 const maxPrograms = 256
 
-// AddProgram registers a program that is about to run, until DropProgram. It reports false where its session has as
-// many as it may have.
+// AddProgram registers a program that is about to run, until DropProgram. It returns false if its session has
+// maxPrograms already.
 func AddProgram(p *pipeline.Pipeline, program Program) bool {
 	s := stateOf(p)
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func AddProgram(p *pipeline.Pipeline, program Program) bool {
 	return true
 }
 
-// DropProgram takes a program off that has ended.
+// DropProgram removes a program that has ended.
 func DropProgram(p *pipeline.Pipeline, program Program) {
 	s := stateOf(p)
 	s.mu.Lock()
@@ -109,7 +109,7 @@ func DropProgram(p *pipeline.Pipeline, program Program) {
 	s.programs = slices.DeleteFunc(s.programs, func(other Program) bool { return other == program })
 }
 
-// Programs lists the programs that run in a session, the oldest first.
+// Programs lists the programs running in a session, the oldest first.
 func Programs(p *pipeline.Pipeline, namespace, id string) (list []Program) {
 	s := stateOf(p)
 	s.mu.Lock()

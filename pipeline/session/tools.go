@@ -15,22 +15,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Tool is a function of a session's client, which the session's code can import from the module tools. See [run.Resume]
-// for how its calls are answered.
+// Tool is a function of a session's client, which the session's code can import from the module tools. Resume of
+// package run answers its calls.
 type Tool struct {
-	Name        string          `json:"name"` // as Python and JavaScript can have one
+	Name        string          `json:"name"` // valid in Python and JavaScript
 	Description string          `json:"description"`
-	Schema      json.RawMessage `json:"input_schema"` // of its arguments: a JSON Schema of an object; nil takes any
+	Schema      json.RawMessage `json:"input_schema"` // JSON Schema of its arguments, an object; nil accepts any
 }
 
 // Bounds of a session's tools.
 const (
 	maxTools           = 128
-	maxToolDescription = 16 << 10 // bytes, and as many of a schema
+	maxToolDescription = 16 << 10 // bytes, of a description and of a schema each
 	DefaultToolTimeout = 5 * time.Minute
 )
 
-// notTools are names that no function can be imported by, or that the module has already.
+// notTools are names that can't be imported, or that the module uses itself.
 var notTools = strings.Fields(`ToolError default False None True and as assert async await break class continue def del elif else except finally for
 	from global if import in is lambda nonlocal not or pass raise return try while with yield case catch const debugger delete do enum export extends
 	false function instanceof new null super switch this throw true typeof var void let static`)
@@ -51,21 +51,21 @@ func kernelTools(language string, tools []Tool) (all []kernel.Tool, err error) {
 	case len(tools) == 0:
 		return nil, nil
 	case !CallsTools(language):
-		return no("only code of Python and Node can call tools, not %s", language)
+		return no("only Python and Node code can call tools, not %s", language)
 	case len(tools) > maxTools:
-		return no("a session can have %d tools, not %d", maxTools, len(tools))
+		return no("a session can have %d tools at most, not %d", maxTools, len(tools))
 	}
 	for _, t := range tools {
 		params, err := paramsOf(t.Schema)
 		switch {
 		case !toolName().MatchString(t.Name) || slices.Contains(notTools, t.Name):
-			return no("%.80q can't be the name of a tool: code imports it by its name, of letters, digits and underscores, 64 at most", t.Name)
+			return no("%.80q is not a valid name of a tool: code imports it, so use 1-64 letters, digits and underscores, and no keyword", t.Name)
 		case slices.ContainsFunc(all, func(other kernel.Tool) bool { return other.Name == t.Name }):
-			return no("there are two tools %q", t.Name)
+			return no("two tools are named %q", t.Name)
 		case len(t.Description) > maxToolDescription || len(t.Schema) > maxToolDescription:
 			return no("the description or the schema of tool %q has more than %d bytes", t.Name, maxToolDescription)
 		case err != nil:
-			return no("the input_schema of tool %q is none of an object: %v", t.Name, err)
+			return no("the input_schema of tool %q is not an object schema: %v", t.Name, err)
 		}
 		all = append(all, kernel.Tool{Name: t.Name, About: t.Description, Params: params})
 	}
@@ -92,7 +92,7 @@ func paramsOf(schema json.RawMessage) (names []string, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(s.Properties))
 	if first, _ := d.Token(); first != json.Delim('{') {
-		return nil, errors.New("its properties are no object")
+		return nil, errors.New("its properties are not an object")
 	}
 	for d.More() {
 		name, err := d.Token()
