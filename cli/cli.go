@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/agent"
 	"github.com/sandboxmcp/sandboxmcp/cli/backup"
 	"github.com/sandboxmcp/sandboxmcp/cli/changes"
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
@@ -113,7 +114,7 @@ type program struct {
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
-		run.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
+		run.Command(p.Streams), agent.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
 		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.completionWordsCommand(),
 	}
 	commands = slices.Concat(commands, machine.Commands(p.Streams), []*cli.Command{changes.Command(p.Streams)}, evidence.Commands(p.Streams), secrets.Commands(p.Streams), backup.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
@@ -179,6 +180,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 func commandOrder() []string {
 	return []string{
 		"run", "validate", "install", "runtimes", "artifacts", "changes", // code
+		"agent",                                                                                                          // whole agents
 		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
 		"approvals", "approve", "deny", "egress", "vault", "token", // what people decide
 		"web", "host", // outside of sandboxes

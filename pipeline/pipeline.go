@@ -74,6 +74,8 @@ type Config struct {
 	RecordConfig
 	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
+	Homes string // directory of ours for the homes of agents, each of which one run may have; "" is none
+
 	Packages    *packages.Store   // nil: nothing can be installed
 	AskPackages bool              // a person must approve what is installed
 	Results     *results.Store    // nil stores no results

@@ -25,6 +25,7 @@ type Console struct {
 	glance time.Duration // the constant, except in tests
 	early  []byte        // input for the script that was typed before a question was readable
 	shared bool          // the script reads from the terminal, too
+	drawn  *drawing      // nil unless a program has the terminal for itself
 }
 
 // readingTime is too short to read a new question: input within it was typed for the script.

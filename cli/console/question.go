@@ -61,6 +61,8 @@ func (t *Console) askQuestion(ctx context.Context, b *approval.Broker, p *approv
 	yes, err := t.poseQuestion(ctx, p.Question)
 	a := approval.Answer{By: approval.CommandLine(), User: User()}
 	switch {
+	case ctx.Err() != nil && t.drawn != nil:
+		return
 	case ctx.Err() != nil:
 		_ = t.tty.SetWriteDeadline(time.Now().Add(time.Second))
 		fmt.Fprint(t.tty, "\nsandboxmcp: no request is waiting any more\n")
@@ -74,7 +76,9 @@ func (t *Console) askQuestion(ctx context.Context, b *approval.Broker, p *approv
 	default:
 		a.Reason = denialReason
 	}
-	if err := b.Answer(ctx, p.Question.ID, a); errors.Is(err, approval.ErrUnrecorded) {
+	if err := b.Answer(ctx, p.Question.ID, a); t.drawn != nil {
+		return // the program has the screen; the end of the run reports what was refused
+	} else if errors.Is(err, approval.ErrUnrecorded) {
 		t.writeText(ctx, "sandboxmcp: "+terminal.Visible(err.Error())+"\n")
 	} else if err != nil {
 		t.writeText(ctx, "sandboxmcp: the answer has no effect: "+terminal.Visible(err.Error())+"\n")
@@ -86,6 +90,9 @@ const denialReason = "no at the terminal"
 
 // poseQuestion shows a question and returns the answer as yes does.
 func (t *Console) poseQuestion(ctx context.Context, q approval.Question) (bool, error) {
+	if t.drawn != nil {
+		return t.poseOverScreen(ctx, q)
+	}
 	if !t.writeText(ctx, resetTerminal+formatQuestion(q)) {
 		return false, io.ErrClosedPipe
 	}

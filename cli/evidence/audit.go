@@ -3,6 +3,7 @@ package evidence
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -36,8 +38,9 @@ sandboxmcp audit rotate [--keep 365d]`,
 		Description: `Examples:
   sandboxmcp audit --since 2h
   sandboxmcp audit --kind execution.refused --since 2026-01-31 --format csv
+  sandboxmcp audit --agent claude --since 24h
   sandboxmcp audit --follow`,
-		Flags: append(filterFlags(),
+		Flags: append(filterFlags(), agentFlag(),
 			&cli.IntFlag{Name: "limit", Usage: "only the newest `N` rows", DefaultText: "all"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow new rows"},
@@ -61,6 +64,10 @@ func filterFlags() []cli.Flag {
 	}
 }
 
+func agentFlag() cli.Flag {
+	return &cli.StringFlag{Name: "agent", Usage: "only rows of runs of the agent `NAME`, as in sandboxmcp agent NAME or the name of an MCP client"}
+}
+
 func asJSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "the same as --format json"} }
 
 func (p commands) auditTailCommand() *cli.Command {
@@ -69,7 +76,7 @@ func (p commands) auditTailCommand() *cli.Command {
 		Usage:       "show the newest rows, and with -f follow new ones",
 		UsageText:   "sandboxmcp audit tail [-n N] [-f] [flags]",
 		Description: "Example: sandboxmcp audit tail -n 20 -f --namespace team",
-		Flags: append(filterFlags(),
+		Flags: append(filterFlags(), agentFlag(),
 			&cli.IntFlag{Name: "lines", Aliases: []string{"n"}, Usage: "begin with the newest `N` rows", Value: 10},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow new rows"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
@@ -161,12 +168,60 @@ func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 			return err
 		}
 		return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
-			if !follow { // with --follow, the rows to come as well
-				return writeRows(out, log.Rows(ctx, filter))
+			find := log.Rows
+			if follow { // with --follow, the rows to come as well
+				find = func(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
+					return log.RowsAndNew(ctx, f, 200*time.Millisecond)
+				}
 			}
-			return writeRows(out, log.RowsAndNew(ctx, filter, 200*time.Millisecond))
+			if agent := c.String("agent"); agent != "" {
+				if follow {
+					filter.Limit = 0 // the rows to come have no end
+				}
+				return writeRows(out, agentRows(ctx, log, filter, agent, find))
+			}
+			return writeRows(out, find(ctx, filter))
 		})
 	})
+}
+
+// agentRows yields the rows that filter and find choose, of runs that an agent made. The name of the agent is in the rows
+// of a run's start and end, but not in those of its decisions.
+func agentRows(ctx context.Context, log *audit.Log, filter audit.Filter, agent string, find func(context.Context, audit.Filter) iter.Seq2[audit.Row, error]) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		runs := map[string]bool{}
+		isOf := func(row audit.Row) bool {
+			if facts.Parse(row).Client == agent {
+				runs[row.Run] = true
+			}
+			return runs[row.Run]
+		}
+		name, _ := json.Marshal(agent) // of a string
+		for row, err := range log.Rows(ctx, audit.Filter{Namespace: filter.Namespace, Contains: []string{string(name)}}) {
+			if err != nil {
+				yield(row, err)
+				return
+			}
+			isOf(row)
+		}
+		limit := filter.Limit
+		filter.Limit = 0
+		var newest []audit.Row
+		for row, err := range find(ctx, filter) {
+			switch {
+			case err == nil && !isOf(row):
+			case err == nil && limit > 0:
+				newest = append(newest[max(0, len(newest)-limit+1):], row)
+			case !yield(row, err):
+				return
+			}
+		}
+		for _, row := range newest {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
 }
 
 func writeRows(out export.Writer, rows iter.Seq2[audit.Row, error]) error {

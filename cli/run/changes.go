@@ -18,49 +18,51 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
-// changesChoice is the value of --changes: what becomes of the changes to the workspace.
-type changesChoice string
+// Changes is the value of --changes: what becomes of the changes to the workspace.
+type Changes string
 
 const (
-	noChanges    changesChoice = ""
-	askChanges   changesChoice = "ask"   // the person at the terminal decides; without one, they are stored
-	applyChanges changesChoice = "apply" // if the program ended with exit code 0
-	dropChanges  changesChoice = "drop"
+	noChanges    Changes = ""
+	AskChanges   Changes = "ask"   // the person at the terminal decides; without one, they are stored
+	applyChanges Changes = "apply" // if the program ended with exit code 0
+	dropChanges  Changes = "drop"
+	WriteChanges Changes = "write" // applied whatever the exit code; not a value of the flag
 )
 
 // Set implements [cli.Generic]. --changes alone is "true".
-func (v *changesChoice) Set(text string) error {
-	switch choice := changesChoice(text); choice {
-	case askChanges, applyChanges, dropChanges:
+func (v *Changes) Set(text string) error {
+	switch choice := Changes(text); choice {
+	case AskChanges, applyChanges, dropChanges:
 		*v = choice
 	case "true":
-		*v = askChanges
+		*v = AskChanges
 	default:
 		return errors.New("use ask, apply or drop")
 	}
 	return nil
 }
 
-func (v *changesChoice) String() string { return string(*v) }
+func (v *Changes) String() string { return string(*v) }
 
 // IsBoolFlag has the flag package accept --changes without a value.
-func (*changesChoice) IsBoolFlag() bool { return true }
+func (*Changes) IsBoolFlag() bool { return true }
 
 // optionalValue is a flag whose value, if there is one, follows an equals sign.
 type optionalValue struct{ *cli.GenericFlag }
 
 func (optionalValue) TakesValue() bool { return false }
 
-func changesFlag() cli.Flag {
-	return optionalValue{&cli.GenericFlag{Name: "changes", Value: new(changesChoice),
-		Usage: "let the script change its view of --workspace, and review the changes afterwards: --changes=apply applies them at exit code 0, --changes=drop shows and drops them"}}
+// ChangesFlag returns --changes.
+func ChangesFlag(initial Changes, usage string) cli.Flag {
+	return optionalValue{&cli.GenericFlag{Name: "changes", Value: &initial, Usage: usage}}
 }
 
-func changesOf(c *cli.Context) *changesChoice { return c.Generic("changes").(*changesChoice) }
+// ChangesOf returns the value of --changes.
+func ChangesOf(c *cli.Context) Changes { return *c.Generic("changes").(*Changes) }
 
 // openReviewer opens the terminal of the person who decides about changes; nil is nobody.
-func (p commands) openReviewer(c *cli.Context) *console.Console {
-	if *changesOf(c) == askChanges && !c.Bool("quiet") && !c.Bool("json") && terminal.IsInteractive(p.In) && terminal.IsTerminal(p.Err) {
+func (p commands) openReviewer(c *cli.Context, choice Changes) *console.Console {
+	if choice == AskChanges && !c.Bool("quiet") && !c.Bool("json") && terminal.IsInteractive(p.In) && terminal.IsTerminal(p.Err) {
 		return console.Open()
 	}
 	return nil
@@ -68,8 +70,8 @@ func (p commands) openReviewer(c *cli.Context) *console.Console {
 
 // decideChanges has the person, or the command line, decide about the changes of a run, and returns the error of the
 // command: that of the run, unless the changes could not be applied.
-func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, set changes.Set, ended error) error {
-	quiet, choice := c.Bool("quiet") || c.Bool("json"), *changesOf(c)
+func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, choice Changes, set changes.Set, ended error) error {
+	quiet := c.Bool("quiet") || c.Bool("json")
 	if !quiet {
 		p.Messagef("%s", summary(c, set, choice))
 	}
@@ -77,7 +79,7 @@ func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, set c
 	switch {
 	case choice == dropChanges:
 		done = workspace.Drop{Namespace: set.Namespace, ID: set.ID}
-	case choice == applyChanges && ended == nil:
+	case choice == applyChanges && ended == nil, choice == WriteChanges:
 		done = workspace.Apply{Namespace: set.Namespace, ID: set.ID}
 	case choice == applyChanges && !quiet:
 		p.Messagef("the changes were not applied, since the exit code is not 0")
@@ -121,7 +123,7 @@ func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, set c
 }
 
 // summary describes a change set in a line, with the commands that decide about it.
-func summary(c *cli.Context, set changes.Set, choice changesChoice) string {
+func summary(c *cli.Context, set changes.Set, choice Changes) string {
 	if choice == dropChanges {
 		return set.Counts.String()
 	}

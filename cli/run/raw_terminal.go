@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -18,7 +19,7 @@ import (
 )
 
 // checkTTY refuses --tty without a suitable terminal or backend.
-func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
+func (p commands) checkTTY(c *cli.Context) error {
 	switch {
 	case !c.Bool("tty"):
 		return nil
@@ -26,9 +27,6 @@ func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 		return exit.Usage("leave one of them out", "--tty and --json contradict each other")
 	case !terminal.IsInteractive(p.In) || !terminal.IsTerminal(p.Out):
 		return exit.Usage("leave out --tty", "--tty needs a terminal for input and output")
-	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
-		return exit.Fail("--allow DOMAIN allows a host, --no-network none",
-			"network: ask wants a person asked about what it connects to, and with --tty the program has the terminal")
 	}
 	return nil
 }
@@ -37,6 +35,17 @@ func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 type rawTerminal struct {
 	mu      sync.Mutex
 	restore func() // nil while it is not in use
+	repaint func() // has the program draw its screen again
+}
+
+// redraw has the program draw its screen again, which programs do when its size changes.
+func (l *rawTerminal) redraw() {
+	l.mu.Lock()
+	repaint := l.repaint
+	l.mu.Unlock()
+	if repaint != nil {
+		repaint()
+	}
 }
 
 // release restores the terminal.
@@ -84,6 +93,16 @@ func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config
 			}
 		}
 	}()
+	l.repaint = func() {
+		size := terminalSize(screen)
+		for _, rows := range []uint16{max(size.Rows, 2) - 1, size.Rows} {
+			select {
+			case sizes <- backends.Size{Columns: size.Columns, Rows: rows}:
+			case <-done:
+			}
+			time.Sleep(redrawPause)
+		}
+	}
 	l.restore = func() {
 		stop()
 		close(done)
@@ -91,6 +110,9 @@ func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config
 	}
 	return nil
 }
+
+// redrawPause lets a program see each of two sizes: it asks for the size when it handles the signal.
+const redrawPause = 50 * time.Millisecond
 
 var namePattern = lazy.Regexp(`^[A-Za-z0-9+._-]{1,64}$`)
 

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -21,6 +22,8 @@ type Report struct {
 	quiet    bool
 	inResult bool   // the output is only in the result
 	saved    string // directory of the saved artifacts
+	// unreached replaces ReportUnreached; may be nil.
+	unreached func([]egress.Record)
 }
 
 // interruptedExit returns the exit code of a run that ended because of a signal or an output error rather than its program,
@@ -103,7 +106,11 @@ func (r Report) writeNotes() {
 	if res.Dropped > 0 {
 		r.Messagef("%d artifacts were left out: %s", res.Dropped, terminal.Visible(res.Why))
 	}
-	r.ReportUnreached()
+	if r.unreached != nil {
+		r.unreached(res.Egress)
+	} else {
+		r.ReportUnreached()
+	}
 	for _, h := range res.Hints {
 		r.Messagef("hint: %s", terminal.Visible(h.String()))
 	}

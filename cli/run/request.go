@@ -237,7 +237,7 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
-	text, proposes := c.String("workspace"), *changesOf(c) != noChanges
+	text, proposes := c.String("workspace"), ChangesOf(c) != noChanges
 	if text == "" && proposes {
 		return exit.Usage("--workspace . --changes", "--changes is about the directory of --workspace")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/memory"
@@ -21,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // commands are the actions of this package on the streams of one invocation.
@@ -70,7 +72,7 @@ Examples:
   sandboxmcp run --tty -- bash`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
-			return exit.AsRefusal(p.run(c))
+			return exit.AsRefusal(Execute(s, c, Job{Grace: command.Seconds(c.Float64("grace")), Terminal: c.Bool("tty"), Changes: ChangesOf(c), Prepare: p.prepare}))
 		},
 	}
 }
@@ -93,7 +95,7 @@ func runFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "mount", Usage: "mount a file or directory of the host: `HOST:PATH[:ro|rw]`, read-only by default"},
 		&cli.StringSliceFlag{Name: "input", Usage: "copy the file or directory `PATH` into the workspace"},
 		&cli.StringFlag{Name: "workspace", Usage: "mount a directory of the host as /workspace: `DIR[:ro|rw]`, read-only by default"},
-		changesFlag(),
+		ChangesFlag(noChanges, "let the script change its view of --workspace, and review the changes afterwards: --changes=apply applies them at exit code 0, --changes=drop shows and drops them"),
 		&cli.StringFlag{Name: "artifacts", Usage: "save new files in `DIR`, with a SHA256SUMS"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the run", Value: "default"},
 		&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
@@ -108,21 +110,41 @@ func runFlags() []cli.Flag {
 	}
 }
 
-func (p commands) run(c *cli.Context) error {
+// Job is what a command runs, and how its program and its result are handled beside the flags that all have.
+type Job struct {
+	Terminal bool          // the program runs on this terminal
+	Changes  Changes       // to the workspace
+	Grace    time.Duration // time after the first signal before the program is killed
+	// Prepare returns the configuration in force and the request.
+	Prepare func(ctx context.Context, c *cli.Context) (config.Config, run.Request, error)
+	// Started, if not nil, is called before the program starts; the function that it returns is called when it has ended.
+	Started func(stop *pipeline.Stopper) (ended func())
+	// Finished, if not nil, is called with the result before it is reported.
+	Finished func(pipeline.Outcome)
+	// Unreached, if not nil, prints the names that the program could not reach.
+	Unreached func([]egress.Record)
+}
+
+// Execute runs a job and returns the exit code of its program as an error.
+func Execute(s *command.Streams, c *cli.Context, j Job) error {
+	p := commands{s}
 	memory.SpareFirst()
-	stop := &pipeline.Stopper{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
+	stop := &pipeline.Stopper{Grace: j.Grace}
 	var tty rawTerminal
 	ctx, cancel := command.InterruptibleAfter(c.Context, stop.Signal, tty.release)
 	defer cancel(nil)
 	stdout, stderr := &command.Output{W: p.Out, Broken: cancel}, &command.Output{W: p.Err, Broken: cancel}
 	var screen io.WriteCloser = &terminal.Filter{W: stdout, Open: c.Bool("raw") || !terminal.IsTerminal(p.Out)}
-	if c.Bool("tty") && !c.Bool("raw") {
+	if j.Terminal && !c.Bool("raw") {
 		screen = &terminal.ScreenFilter{W: stdout}
 	}
 	beside := &terminal.Filter{W: stderr, Open: c.Bool("raw") || !terminal.IsTerminal(p.Err)}
-	reviewer := p.openReviewer(c)
+	reviewer := p.openReviewer(c, j.Changes)
 	defer reviewer.Close()
-	res, err := p.execute(ctx, c, reviewer, stop, &tty, screen, beside)
+	res, err := p.execute(ctx, c, j, reviewer, stop, &tty, screen, beside)
+	if j.Finished != nil {
+		j.Finished(res)
+	}
 	if wait := stop.ReaderTimeout(res.Ended); wait > 0 && c.Bool("json") {
 		time.AfterFunc(wait, p.LimitWrites)
 	} else if wait > 0 { // they were waited for
@@ -135,7 +157,7 @@ func (p commands) run(c *cli.Context) error {
 		}
 		terminal.WriteJSON(stdout, res) // errors here show below
 	}
-	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
+	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts"), unreached: j.Unreached}
 	r.WriteWarnings()
 	if stdout.IsUnread() {
 		p.Messagef("the rest of the output was not written: nobody read it in time")
@@ -148,47 +170,53 @@ func (p commands) run(c *cli.Context) error {
 	}
 	ended := r.writeEnd()
 	if res.Changes != nil {
-		return p.decideChanges(c, reviewer, *res.Changes, ended)
+		return p.decideChanges(c, reviewer, j.Changes, *res.Changes, ended)
 	}
 	return ended
 }
 
-// execute runs the request in the command line. Its output goes to stdout and stderr while it runs, unless only the
-// result should have it.
-func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console.Console, stop *pipeline.Stopper, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
+// prepare returns the configuration and the request in the command line of run.
+func (p commands) prepare(ctx context.Context, c *cli.Context) (config.Config, run.Request, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
-		return pipeline.Outcome{}, exit.Usage("--grace 10", "--grace %v is not between 0 and 86400 seconds", grace)
+		return config.Config{}, run.Request{}, exit.Usage("--grace 10", "--grace %v is not between 0 and 86400 seconds", grace)
 	}
 	cfg, err := wiring.Load(c)
 	if err != nil {
-		return pipeline.Outcome{}, err
+		return cfg, run.Request{}, err
 	}
-	if err := p.checkTTY(c, cfg); err != nil {
+	if err := p.checkTTY(c); err != nil {
+		return cfg, run.Request{}, err
+	}
+	request, err := requestUntil(ctx, p.In, c)
+	if err == nil && len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
+		err = exit.Usage("--backend docker, or --backend podman", "the process backend has no graphics processors: use containers")
+	}
+	return cfg, request, err
+}
+
+// execute runs the request of a job. Its output goes to stdout and stderr while it runs, unless only the result should
+// have it.
+func (p commands) execute(ctx context.Context, c *cli.Context, j Job, reviewer *console.Console, stop *pipeline.Stopper, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
+	cfg, request, err := j.Prepare(ctx, c)
+	if err != nil {
 		return pipeline.Outcome{}, err
 	}
 	var person *console.Console // nobody is asked without a way to answer
-	if cfg.Network == "ask" && !c.Bool("tty") {
+	if cfg.Network == "ask" {
 		if person = reviewer; person == nil {
 			person = console.Open()
 			defer person.Close()
 		}
-		if person == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
+		if person == nil && request.Allow == nil {
 			return pipeline.Outcome{}, exit.Fail("--allow DOMAIN allows a host, --no-network none; or start it where a person sees a terminal",
 				"network: ask needs a terminal to ask about connections")
 		}
-	}
-	request, err := requestUntil(ctx, p.In, c)
-	if err != nil {
-		return pipeline.Outcome{}, err
-	}
-	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
-		return pipeline.Outcome{}, exit.Usage("--backend docker, or --backend podman", "the process backend has no graphics processors: use containers")
 	}
 	request.Stop = stop
 	if !c.Bool("json") {
 		request.Stdout, request.Stderr, request.Whole = stdout, stderr, true
 	}
-	if reviewer != nil && person == nil && !c.Bool("tty") {
+	if reviewer != nil && person == nil && !j.Terminal {
 		reviewer.Share(&request)
 	}
 	if server := wiring.HandOver(ctx, c, cfg, request); server != nil {
@@ -198,9 +226,9 @@ func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console
 		}
 		return res, err
 	}
-	required := append(slices.Clone(cfg.Profiles[cmp.Or(c.String("profile"), cfg.Profile)].Require), c.StringSlice("require")...)
-	why := wiring.Purpose{Backend: c.String("backend"), Delegate: slices.Contains(required, backends.LayerCgroup), Ask: person != nil}
-	why.Local, _ = egress.CutLocal(c.StringSlice("allow"))
+	required := append(slices.Clone(cfg.Profiles[cmp.Or(request.Profile, cfg.Profile)].Require), request.Require...)
+	why := wiring.Purpose{Backend: request.Backend, Delegate: slices.Contains(required, backends.LayerCgroup), Ask: person != nil}
+	why.Local, _ = egress.CutLocal(request.Allow)
 	if !c.Bool("quiet") && !c.Bool("json") {
 		why.Progress = func(line string) { p.Messagef("%s", line) }
 	}
@@ -216,17 +244,22 @@ func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console
 			p.Messagef("warning: %v", err)
 		}
 	}()
-	if person != nil {
-		person.Attend(&request, parts.Approvals)
-	}
-	if c.Bool("tty") {
+	if j.Terminal {
 		if err := p.passTerminal(tty, &request, cfg); err != nil {
 			return pipeline.Outcome{}, err
 		}
 		defer tty.release()
-		if reviewer != nil {
-			reviewer.Share(&request)
-		}
+	}
+	switch screen, drawn := stdout.(*terminal.ScreenFilter); {
+	case person != nil && drawn:
+		person.AttendScreen(&request, parts.Approvals, screen, tty.redraw)
+	case person != nil:
+		person.Attend(&request, parts.Approvals)
+	case reviewer != nil && j.Terminal:
+		reviewer.Share(&request)
+	}
+	if j.Started != nil {
+		defer j.Started(stop)()
 	}
 	_, res, err := pipeline.Do(ctx, parts.Pipeline, request)
 	return res, err

@@ -72,6 +72,31 @@ func (s *ScreenFilter) Close() error {
 	return err
 }
 
+// inputModes are the modes in which a terminal reports more than keys: the mouse, its focus, pasted text.
+const inputModes = "?9 ?1000 ?1001 ?1002 ?1003 ?1004 ?1005 ?1006 ?1015 ?1016 ?2004"
+
+// Suspend returns a text that clears the screen for others, and a text that gives it back to the program. If the program
+// is on the alternate screen, which terminals don't save, it has to draw it again.
+func (s *ScreenFilter) Suspend() (leave, back string, drawsAgain bool) {
+	drawsAgain = s.modes["?1049"] || s.modes["?1047"] || s.modes["?47"]
+	for mode := range strings.FieldsSeq(inputModes) {
+		if s.modes[mode] {
+			leave, back = leave+"\x1b["+mode+"l", back+"\x1b["+mode+"h"
+		}
+	}
+	if visible, changed := s.modes["?25"]; changed && !visible {
+		leave, back = leave+"\x1b[?25h", back+"\x1b[?25l"
+	}
+	leave += "\x1b[?2026l" // updates are shown at once
+	if !drawsAgain {
+		leave, back = leave+"\x1b[?1049h", "\x1b[?1049l"+back
+	}
+	if s.keyed { // each screen has its own stack of key encodings
+		leave, back = leave+"\x1b[>0u", "\x1b[<u"+back
+	}
+	return leave + "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H", "\x1b[0m" + back, drawsAgain
+}
+
 // isDefaultMode reports whether a mode is on by default: no local echo; keys repeat, lines wrap, the cursor is visible, the
 // wheel scrolls on the alternate screen, and Alt and NumLock are sent as shells expect.
 func isDefaultMode(mode string) bool {

@@ -44,7 +44,7 @@ func (p *Parts) secret(cfg config.Config, name, use string) func() ([]byte, erro
 	if !named {
 		return nil
 	}
-	secrets, logged := openVault(cfg), false
+	secrets, logged := OpenVault(cfg), false
 	var mu sync.Mutex
 	return func() ([]byte, error) {
 		mu.Lock()

@@ -218,7 +218,8 @@ func readerProgram() (string, error) {
 	return program, nil
 }
 
-func openVault(cfg config.Config) *vault.Vault {
+// OpenVault returns the vault with the configured stores.
+func OpenVault(cfg config.Config) *vault.Vault {
 	var all []vault.Store
 	for _, name := range cfg.Vault {
 		switch name {

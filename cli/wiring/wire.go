@@ -181,7 +181,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		},
 		Backends:    p.backends,
 		Audit:       p.Log,
-		Vault:       openVault(cfg),
+		Vault:       OpenVault(cfg),
 		Bus:         p.bus,
 		Queue:       pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
 		Temp:        filepath.Join(cfg.StateDir, "tmp"),
@@ -199,6 +199,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Data:        dataDirs(cfg),
 		Git:         gitIdentity(cfg),
 		Protected:   privatePaths(cfg),
+		Homes:       HomesDir(cfg),
 		Journal:     journalsDir(cfg),
 	}
 	p.Pipeline = pipeline.New(what)
@@ -347,6 +348,9 @@ func OpenResults(cfg config.Config) (*results.Store, error) {
 
 // ChangesDir returns the directory of change sets.
 func ChangesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "changes") }
+
+// HomesDir returns the directory of the homes of agents.
+func HomesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "agents") }
 
 // ResultsDir returns the directory of the result store.
 func ResultsDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "runs") }

@@ -46,6 +46,14 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 	return nil
 }
 
+// CheckHome refuses a home that is not below Config.Homes; "" is none.
+func CheckHome(p *pipeline.Pipeline, home string) error {
+	if homes := p.Config.Homes; home == "" || homes != "" && paths.Below(ResolveLinks(home), ResolveLinks(homes)) {
+		return nil
+	}
+	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s is not a home of an agent", home), "")
+}
+
 // findOverlap returns which of our own places, where own has those that are there, a path without links is or lies in, or if
 // above is set holds.
 func findOverlap(p *pipeline.Pipeline, own backends.Hidden, host string, above bool) string {

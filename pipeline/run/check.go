@@ -45,6 +45,9 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 			return c, err
 		}
 	}
+	if err := containment.CheckHome(r.Pipeline, q.Home); err != nil {
+		return c, err
+	}
 	data, err := containment.DataMounts(r.Pipeline, q.Data)
 	if err != nil {
 		return c, err

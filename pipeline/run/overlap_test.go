@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ func TestOverlap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"project/out", "state", "elsewhere"} {
+	for _, name := range []string{"project/out", "state/homes/a", "elsewhere"} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +28,13 @@ func TestOverlap(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "project"), filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	p := pipeline.New(pipeline.Config{Protected: []string{filepath.Join(dir, "state", "log.db")}})
+	p := pipeline.New(pipeline.Config{Protected: []string{filepath.Join(dir, "state", "log.db")}, Homes: filepath.Join(dir, "state/homes")})
+	if err := os.Symlink("../../project", filepath.Join(dir, "state/homes/link")); err != nil {
+		t.Fatal(err)
+	}
+	home := func(name string) run.Request {
+		return run.Request{HostFiles: run.HostFiles{Home: filepath.Join(dir, name)}}
+	}
 	rw := func(name string) backends.Mount {
 		return backends.Mount{Host: filepath.Join(dir, name), Inside: "/x", Write: true}
 	}
@@ -44,6 +51,10 @@ func TestOverlap(t *testing.T) {
 		q       run.Request
 		refused bool
 	}{
+		{"a home", home("state/homes/a"), false},
+		{"all homes", home("state/homes"), true},
+		{"another directory as a home", home("project"), true},
+		{"a home through a link", home("state/homes/link"), true},
 		{"apart", run.Request{HostFiles: run.HostFiles{Workspace: rw("project")}, Artifacts: filepath.Join(dir, "elsewhere")}, false},
 		{"a longer name", run.Request{HostFiles: run.HostFiles{Workspace: rw("project")}, Artifacts: filepath.Join(dir, "project2")}, false},
 		{"no artifacts", run.Request{HostFiles: run.HostFiles{Workspace: rw("project")}}, false},
@@ -67,7 +78,7 @@ func TestOverlap(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			saves, err := run.FindArtifacts(new(pipeline.Run), c.q.Artifacts)
 			if err == nil {
-				err = containment.Overlap(p, c.q.HostDirs(), saves)
+				err = errors.Join(containment.Overlap(p, c.q.HostDirs(), saves), containment.CheckHome(p, c.q.Home))
 			}
 			if (err != nil) != c.refused {
 				t.Errorf("got %v, want refused %v", err, c.refused)

@@ -62,7 +62,13 @@ type HostFiles struct {
 	Within string
 	Mounts []backends.Mount
 	Data   []string // names of the operator's directories of data to show, see [DataDir]; not in a session
+	// Home is a directory below Config.Homes that the program has as its home, writable; "" is none. It is not bounded by
+	// the limit of the disk.
+	Home string
 }
+
+// Home is where a program finds the directory HostFiles.Home.
+const Home = "/home/agent"
 
 // Reach names the secrets and hosts that a run may use.
 type Reach struct {
@@ -129,6 +135,14 @@ type Input struct {
 // HostDirs returns the directories of the host that the run can see.
 func (q *Request) HostDirs() []backends.Mount { return append(slices.Clone(q.Mounts), q.Workspace) }
 
+// homeMount returns the mount of the home, if there is one.
+func (q *Request) homeMount() []backends.Mount {
+	if q.Home == "" {
+		return nil
+	}
+	return []backends.Mount{{Host: q.Home, Inside: Home, Write: true}}
+}
+
 // facts returns the facts about a request before it is checked, in addition to those that all subjects have.
 func (q *Request) facts() pipeline.Facts {
 	f := pipeline.EnvFacts(q.Env)
@@ -147,6 +161,7 @@ func (q *Request) facts() pipeline.Facts {
 		mounts = append(mounts, mountName(m))
 	}
 	f.AddIf("mounts", mounts, len(mounts))
+	f.AddIf("home", q.Home, len(q.Home))
 	f.AddIf("workspace", mountName(q.Workspace), len(q.Workspace.Host))
 	return f
 }

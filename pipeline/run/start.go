@@ -80,7 +80,7 @@ func (e *execution) build(ctx context.Context) (err error) {
 		Profile:   e.Base,
 		Require:   e.Requires,
 		Limits:    e.limits.Limits,
-		Mounts:    slices.Concat(q.Mounts, e.view.Mounts),
+		Mounts:    slices.Concat(q.Mounts, q.homeMount(), e.view.Mounts),
 		Workspace: q.Workspace,
 		GPUs:      q.GPUs,
 	}
@@ -174,6 +174,9 @@ func (c plan) env(file string, secrets, packages []string) []string {
 	}
 	if c.request.Show && c.program.Language == validate.R {
 		env = append(env, "R_DEFAULT_DEVICE=png") // the default is PDF, which models can't see
+	}
+	if c.request.Home != "" {
+		env = append(env, "HOME="+Home)
 	}
 	return slices.Concat(joinPaths(env, packages), c.request.Env, secrets)
 }
