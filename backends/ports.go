@@ -22,7 +22,7 @@ func CheckPorts(spec Spec) error {
 	}
 	for i, port := range ports {
 		if port < 1 || port > 65535 {
-			return fmt.Errorf("%d is no port", port)
+			return fmt.Errorf("%d is not a port", port)
 		}
 		if port == DNSPort || slices.Contains(ports[:i], port) {
 			return Refuse(fmt.Sprintf("port %d is taken inside", port), "leave that port out")

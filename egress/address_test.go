@@ -74,7 +74,7 @@ func TestSpecial(t *testing.T) {
 		t.Errorf("only %d addresses", n)
 	}
 	if (&Dialer{}).RefusalOf(netip.Addr{}) == "" || (&Dialer{}).RefusalOf(netip.MustParseAddr("2600::1%eth0")) == "" || public(netip.Addr{}) || public(netip.MustParseAddr("2600::1%eth0")) {
-		t.Error("what is no address is public")
+		t.Error("an invalid address is public")
 	}
 }
 

@@ -723,7 +723,7 @@ func FuzzReply(f *testing.F) {
 		answer := s.appendReply(t.Context(), nil, message, maxDatagram)
 		if len(message) < 12 || message[2]&0x80 != 0 {
 			if answer != nil {
-				t.Fatalf("an answer to what is no query: %x", answer)
+				t.Fatalf("an answer to an invalid query: %x", answer)
 			}
 			return
 		}

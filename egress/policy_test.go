@@ -400,7 +400,7 @@ func FuzzDecide(f *testing.F) {
 			t.Errorf("%+v becomes %+v", d, again)
 		}
 		if strings.Trim(d.Name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || len(d.Name) > 253 {
-			t.Errorf("%q is no name", d.Name)
+			t.Errorf("%q is not a name", d.Name)
 		}
 		if !covers(t, allowed, d.Name, port, false) || covers(t, denied, d.Name, port, true) {
 			t.Errorf("%+v by %q, without %q", d, allowed, denied)

@@ -46,7 +46,7 @@ func TestBridgeFiles(t *testing.T) {
 		"of another":          {fmt.Sprintf(`{"namespace":"b","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "unknown session"},
 		"kept of another":     {fmt.Sprintf(`{"namespace":"b","from_session_id":%q,"path":"results"}`, one), "unknown session"},
 		"into another's":      {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "unknown session"},
-		"half a tar":          {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q}`, two, base64.StdEncoding.EncodeToString(b.Bytes()[:700])), "no whole tar"},
+		"half a tar":          {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q}`, two, base64.StdEncoding.EncodeToString(b.Bytes()[:700])), "not complete"},
 		"no base64":           {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":"%%"}`, two), "is not base64"},
 		"path and tar":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q,"path":"x"}`, two, whole), "send one of them"},
 		"path and key":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"x","key":"k"}`, two, one), "conflicts with key"},

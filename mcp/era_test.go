@@ -327,7 +327,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("without the extension: got %s", m.line)
 	}
 	if m := p.modern("tools/call", knowsTasks, `"name":"sandbox_stats","arguments":{},"task":{}`); m.Error != nil || !strings.Contains(m.line, `"resultType":"complete"`) {
-		t.Errorf("a tool that is no task: got %s", m.line)
+		t.Errorf("a tool that is not a task: got %s", m.line)
 	}
 	if len(answer) > 0 {
 		t.Errorf("a cancelled request is answered: %s", (<-answer).line)

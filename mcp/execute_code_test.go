@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		{"list of files of one name", `{"code":"true","language":"shell","files":[{"name":"a","text":"a"},{"name":"a","text":"b"}]}`, []string{`"files"`}},
 		{"variable with a sign", `{"code":"true","language":"shell","env":{"A=B":"c"}}`, []string{`"env"`, `"A=B"`}},
 		{"variable without a name", `{"code":"true","language":"shell","env":{"":"c"}}`, []string{`"env"`}},
-		{"file that is no text", `{"code":"true","language":"shell","files":{"x":{"a":1}}}`, []string{`"files"`}},
+		{"file that is not text", `{"code":"true","language":"shell","files":{"x":{"a":1}}}`, []string{`"files"`}},
 		{"bad base64", `{"code":"true","language":"shell","files":{"x":"data:;base64,!!!"}}`, []string{`"files"`, "base64"}},
 		{"env name", `{"code":"true","language":"shell","env":{"1":"y"}}`, []string{"env"}},
 		{"namespace", `{"code":"true","language":"shell","namespace":"a/b"}`, []string{"namespace"}},

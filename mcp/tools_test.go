@@ -91,7 +91,7 @@ func TestSchemasAreStrict(t *testing.T) {
 		}
 		for which, schema := range map[string]map[string]any{"input": one.InputSchema, "output": one.OutputSchema} {
 			if schema["type"] != "object" || schema["properties"] == nil || schema["additionalProperties"] != false {
-				t.Errorf("%s: the %s schema is no closed object", name, which)
+				t.Errorf("%s: the %s schema is not a closed object", name, which)
 			}
 			checkStrict(t, name+" "+which, schema, true)
 			compile(t, name, schema)

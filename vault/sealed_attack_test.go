@@ -143,7 +143,7 @@ func TestTornDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
-		"empty": {}, "text": []byte("this is no database, however long it is read"), "half a page": whole[:100],
+		"empty": {}, "text": []byte("this is not a database, however long it is read"), "half a page": whole[:100],
 		"a page": whole[:4096], "almost all": whole[:len(whole)-1], "zeros": make([]byte, len(whole)),
 		"torn in the middle": append(bytes.Clone(whole[:len(whole)/2]), make([]byte, len(whole)/2)...),
 	} {

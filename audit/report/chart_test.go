@@ -48,7 +48,7 @@ func number(t *testing.T, text string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		t.Fatalf("%q is no number", text)
+		t.Fatalf("%q is not a number", text)
 	}
 	return f
 }

@@ -31,11 +31,11 @@ type Group struct {
 	paths     map[string]string
 	manager   cg.Manager
 	joinFiles []*os.File
-	inForce   Bounds  // as set by Limit
-	spares    *spares // receives it at the end
+	inForce   Bounds  // set by Limit
+	spares    *spares // receives the empty group at the end
 	mu        sync.Mutex
-	openFDs   map[string]int // open files of it, by name
-	readOnly  bool           // the container's, which is never changed
+	openFDs   map[string]int // cached open files, by name
+	readOnly  bool           // a container's cgroup, which is never changed
 	limits    []string       // of readOnly: the controllers with a limit
 }
 
@@ -109,9 +109,10 @@ func (g *Group) Limit(want Bounds) error {
 	return nil
 }
 
-// JoinFiles returns the open files by which a process joins the cgroup: of v2 its directory, for clone3; of v1 each
-// directory's tasks, to which the process writes "0". That moves the calling thread without the grace period (10 ms)
-// that the kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
+// JoinFiles returns the open files by which a process joins the cgroup: the directory of v2, for clone3; the tasks
+// file of each v1 directory, to which the process writes "0". That moves the calling thread without the grace
+// period (10 ms) that the kernel waits for when it moves another process, or all threads of one
+// (cgroup_procs_write_start).
 func (g *Group) JoinFiles() []*os.File {
 	if g == nil || g.readOnly {
 		return nil
@@ -136,7 +137,7 @@ func (g *Group) openJoinFiles() error {
 	return nil
 }
 
-// V2 reports whether it is a cgroup of version 2.
+// V2 reports whether the cgroup is of version 2.
 func (g *Group) V2() bool { return g != nil && g.paths[""] != "" }
 
 // Dir returns the v2 directory for clone3 with CLONE_INTO_CGROUP, if any.
@@ -181,8 +182,8 @@ func (g *Group) CheckMember(pid int) error {
 	return nil
 }
 
-// pathsOf reads the lines "7:cpu,cpuacct:/path" of a /proc/pid/cgroup; v2's controller is "". It is the library's
-// ParseCgroupFile without the scanner, for each program's start waits for it.
+// pathsOf reads the lines "7:cpu,cpuacct:/path" of a /proc/pid/cgroup; v2's controller is "". It replaces the
+// library's slower ParseCgroupFile, since each program's start waits for it.
 func pathsOf(file string) (map[string]string, error) {
 	text, err := readOnce(file)
 	if err != nil {
@@ -199,8 +200,8 @@ func pathsOf(file string) (map[string]string, error) {
 	return in, nil
 }
 
-// Kill kills all processes in the cgroup, also those that are forked meanwhile: further forks are denied. It returns an
-// error if some are left after timeout; a process that the kernel blocks can't be killed.
+// Kill kills all processes in the cgroup, also those forked meanwhile: further forks are denied. It returns an
+// error if processes remain after timeout; a process that the kernel blocks can't be killed.
 func (g *Group) Kill(timeout time.Duration) error {
 	if g == nil || g.readOnly {
 		return nil

@@ -10,7 +10,7 @@ import (
 // TestContainersLimits reads limits from directories like those of the kernel.
 func TestContainersLimits(t *testing.T) {
 	const ram, files = 512 << 20, 256 << 20
-	const own = "872415232" // both, and 64 MiB for the init
+	const own = "872415232" // RAM and files, and 64 MiB for the init
 	for _, c := range []struct {
 		name    string
 		v2      bool

@@ -113,14 +113,14 @@ func (g *Group) OOMKills() int64 {
 // ForksRefused returns how many forks the limit has denied.
 func (g *Group) ForksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
 
-// Anonymous returns the memory of the processes without files: private memory, shared memory, memfds, files on tmpfs,
-// and socket buffers.
+// Anonymous returns the processes' memory without file pages: private memory, shared memory, memfds, files on
+// tmpfs, and socket buffers.
 func (g *Group) Anonymous() int64 {
 	private := "rss"
 	if g.V2() {
 		private = "anon"
 	}
-	stat := g.readFile("memory", "memory.stat", "memory.stat") // once: the kernel adds it up each time that it is read
+	stat := g.readFile("memory", "memory.stat", "memory.stat") // read once: the kernel computes it for each read
 	return fieldOf(stat, private) + fieldOf(stat, "shmem") + g.sockets(stat)
 }
 

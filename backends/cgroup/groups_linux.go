@@ -20,24 +20,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity: a
-// later server can recognise those of a killed server.
+// Groups makes the cgroups of one owner in a server, all below one directory whose name identifies the server, so
+// that a later server recognises those of a killed one.
 type Groups struct {
 	Delegate bool   // ask the user's systemd for a scope if nothing else is writable
 	Inside   bool   // use the cgroup of this process's container
 	Name     string // of the directories; see NewName
-	Why      string // why there are no cgroups
+	Why      string // reason why there are no cgroups
 
 	once sync.Once
 	base map[string]string // directories by controller; "" is v2's single tree
 
-	locks []*os.File // on the directories, which mark this server as alive
+	locks []*os.File // locks of the directories, which prove that this server lives
 
 	spares   spares
-	sweeping sync.WaitGroup // the removal of dead servers' directories, which may take seconds
+	sweeping sync.WaitGroup // removal of dead servers' directories, which may take seconds
 }
 
-// FindBase searches once for a writable parent of cgroups, and removes those of dead servers.
+// FindBase searches once for a writable parent of cgroups, and removes the cgroups of dead servers.
 func (c *Groups) FindBase() {
 	c.once.Do(func() {
 		var err error
@@ -100,7 +100,8 @@ func ownV1() (map[string]string, error) {
 	dirs := map[string]string{}
 	for _, m := range mounts {
 		for _, name := range m.Subsystems {
-			// Inside of a container without a cgroup namespace, its directory is mounted, whose root is as long as our path.
+			// Inside a container without a cgroup namespace, the container's directory is the mount's root, and has
+			// our path.
 			if paths.Within(own[name], m.Root) {
 				rel, _ := filepath.Rel(m.Root, own[name])
 				dirs[name] = filepath.Join(m.Mountpoint, rel)
@@ -130,19 +131,19 @@ func (c *Groups) makeServerDirs() error {
 	return nil
 }
 
-// removeDead removes the directories of dead servers, and kills processes that are left in them.
+// removeDead removes the directories of dead servers, and kills the processes in them.
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
 	for _, name := range names {
 		if IsDead(name) {
-			_, _ = killAll(name) // a host command that killed its watcher
+			_, _ = killAll(name) // processes of a host command that killed its watcher
 			cg.RemovePath(name)
 		}
 	}
 }
 
-// IsDead reports whether the server of a directory is dead: no visible process has its number and start time, and the
-// directory's lock is free. The number alone is not enough: it is valid only in the server's PID namespace.
+// IsDead reports whether the server of a directory is dead: no visible process has its PID and start time, and the
+// directory's lock is free. The PID alone is not enough: it is valid only in the server's PID namespace.
 func IsDead(dir string) bool {
 	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), Prefix), ".")
 	n, err := strconv.Atoi(pid)

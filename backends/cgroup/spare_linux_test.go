@@ -110,8 +110,8 @@ func TestSpoiltCgroups(t *testing.T) {
 	}
 }
 
-// TestSweepSparesTheLiving sweeps like a server in another PID namespace, where a living server's number is unused:
-// only the lock tells.
+// TestSweepSparesTheLiving sweeps like a server in another PID namespace, where a living server's PID is unused:
+// only the lock proves that it lives.
 func TestSweepSparesTheLiving(t *testing.T) {
 	parent := t.TempDir()
 	const nobody = Prefix + "4194303.1" // above any pid_max that is likely

@@ -29,7 +29,7 @@ func baseV2(name string) (map[string]string, error) {
 		return nil, err
 	}
 	dir := filepath.Join("/sys/fs/cgroup", own[""])
-	if filepath.Base(dir) == serverLeaf { // an earlier backend of this process, or a parent process, moved us here
+	if filepath.Base(dir) == serverLeaf { // this process or its parent has moved us here before
 		dir = filepath.Dir(dir)
 	}
 	err = delegateControllers(dir)
@@ -67,8 +67,8 @@ func isDelegated(dir string) bool {
 			return true
 		}
 	}
-	// A user's systemd can't set the first and, up to version 252, does not set the second. A scope with a server as
-	// its only process was made for it.
+	// A user's systemd can't set the first property and, up to version 252, does not set the second. A scope whose
+	// only process is a server was made for that server.
 	return !systemd.IsRunningSystemd() || os.Geteuid() != 0 && strings.HasSuffix(dir, ".scope")
 }
 

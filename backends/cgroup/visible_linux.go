@@ -10,14 +10,14 @@ import (
 	cg "github.com/opencontainers/cgroups"
 )
 
-// Hierarchy is a file system of the kernel in which a process that has a cgroup namespace sees its own cgroup.
+// Hierarchy is a kernel file system in which a process in a cgroup namespace sees its own cgroup.
 type Hierarchy struct {
-	Name        string   // its place below /sys/fs/cgroup: version 1's controllers, with commas between; "" is version 2's
-	Dir         string   // that place, below /
+	Name        string   // its directory below /sys/fs/cgroup: version 1's controllers, comma-separated; "" is version 2's
+	Dir         string   // its directory below /
 	Type        string   // for mount(2)
 	Controllers []string // of version 1
-	Shared      bool     // it shows cgroups of others, and must be covered as a whole
-	Covers      []string // or else the files to cover: the kernel's memory limit includes files
+	Shared      bool     // it shows other cgroups, and must be covered completely
+	Covers      []string // else the files to cover: the kernel's memory limit includes files
 }
 
 // Hierarchies returns the hierarchies that a process in the cgroup sees. For a nil Group, all must be covered.
@@ -42,7 +42,7 @@ func (g *Group) Hierarchies() []Hierarchy {
 	return list
 }
 
-// below is the place of all hierarchies, below /.
+// below is the parent of all hierarchies, below /.
 const below = "sys/fs/cgroup"
 
 // hierarchiesV1 returns the kernel's hierarchies of version 1 that runtimes read. A JVM uses none if one of memory,
@@ -71,8 +71,8 @@ var FilesV2 = []string{
 }
 
 // sharedHierarchyV2 returns the version 2 tree for a process in this process's cgroup. Since 2025, a JVM reads only
-// files on the kernel's file system, so each is covered individually where possible: the cgroup has a memory limit to
-// cover, and no cgroups below it. Its other numbers count all processes in it.
+// files on the kernel's file system, so each file is covered individually if possible, which requires that the
+// cgroup has a memory limit to cover, and no child cgroups. Its other numbers count all processes in it.
 func sharedHierarchyV2() Hierarchy {
 	h := Hierarchy{Dir: below, Type: "cgroup2", Shared: true}
 	own, err := pathsOf("/proc/self/cgroup")

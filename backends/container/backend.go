@@ -69,7 +69,7 @@ func (b *Backend) Promises(profile string) []string {
 	return nil
 }
 
-// hardened is the only profile; "" selects it, too.
+// hardened is the only profile, and also the default "".
 const hardened = "hardened"
 
 // Warm begins, in the background, the work that the next Start will need.
@@ -93,10 +93,10 @@ func (b *Backend) keepOpen() (done func(), err error) {
 	return b.work.Done, nil
 }
 
-// removeLater removes a container without programs in the background.
+// removeLater removes a container without running programs in the background.
 func (b *Backend) removeLater(h *initHandle) {
 	b.countRemovals(1)
-	b.work.Go(func() { // h still belongs to the backend
+	b.work.Go(func() { // until then h belongs to the backend
 		defer b.countRemovals(-1)
 		h.Close()
 	})
@@ -114,10 +114,10 @@ func (b *Backend) countRemovals(n int) {
 const recount = 5 * time.Second
 
 // makeRoom removes idle containers in favour of a requested one, and waits briefly. It reports whether this server
-// expects room.
+// expects the engine to have room.
 func (b *Backend) makeRoom(ctx context.Context) bool {
 	if b.pool.Drop() > 0 {
-		b.countRemovals(0) // their removal begins
+		b.countRemovals(0) // records that the removal begins
 	}
 	b.mu.Lock()
 	room := b.removing > 0 || time.Since(b.lastRemoved) < recount
@@ -125,7 +125,7 @@ func (b *Backend) makeRoom(ctx context.Context) bool {
 	return room && engine.Pause(ctx, 50*time.Millisecond)
 }
 
-// withBackend returns ctx, ended also when the backend is closed.
+// withBackend returns a context that ends with ctx or when the backend is closed.
 func (b *Backend) withBackend(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(b.ctx, func() { cancel(errClosed) })
@@ -169,7 +169,7 @@ func (b *Backend) close() error {
 	b.pool.Close()
 	closing.Wait()
 	b.work.Wait()
-	if s := b.known; s != nil { // no container is left: the lock may be released
+	if s := b.known; s != nil { // no container is left, so the lock can be released
 		s.instance.close()
 	}
 	errs = append(errs, b.removeErr)

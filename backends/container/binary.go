@@ -20,18 +20,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// initBinary is the program that becomes PID 1: a sandboxmcp binary.
+// initBinary is the sandboxmcp binary that runs as PID 1.
 type initBinary struct {
 	path       string
 	mu         sync.Mutex
 	seedVolume string // the volume with the binary, once it exists
 }
 
-// machines are the architectures with an init.
+// machines are the architectures for which there is an init.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// findBinary checks that the program at path, or the running one, can start in any image: it must load nothing from the
-// image.
+// findBinary checks that the program at path, or the running one, can start in any image: it must load no file of
+// the image.
 func findBinary(path, arch string) (*initBinary, error) {
 	refuse := func(why string) error {
 		return backends.Refuse("containers need sandboxmcp itself as their first program: "+why,
@@ -63,7 +63,7 @@ func findBinary(path, arch string) (*initBinary, error) {
 	return &initBinary{path: path}, nil
 }
 
-// StaticProgram returns the program at path, or the running one, with its architecture, if it starts in any image.
+// StaticProgram returns the program at path, or the running one, and its architecture, if it starts in any image.
 func StaticProgram(path string) (file, arch string, err error) {
 	for _, arch = range []string{runtime.GOARCH, "amd64", "arm64"} {
 		b, failed := findBinary(path, arch)
@@ -75,7 +75,7 @@ func StaticProgram(path string) (file, arch string, err error) {
 	return "", "", err
 }
 
-// runsOn returns why a program can't run by itself on Linux and an architecture.
+// runsOn returns the reason why a program can't run by itself on Linux and an architecture.
 func runsOn(path, arch string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -148,11 +148,11 @@ func seedArchive(program io.Reader, size int64) io.ReadCloser {
 		header := func(kind byte, name string, mode, size int64) error {
 			return t.WriteHeader(&tar.Header{Typeflag: kind, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		}
-		// An image can have a volume at the socket's place, for which the engine needs a directory.
+		// An image can have a volume at the socket's path, for which the engine needs a directory.
 		err := cmp.Or(header(tar.TypeDir, "conn/", 0o555, 0), header(tar.TypeReg, "init", 0o555, size))
 		if err == nil {
 			if _, err = io.CopyN(t, program, size); err == io.EOF {
-				err = io.ErrUnexpectedEOF // or the archive would seem complete
+				err = io.ErrUnexpectedEOF // otherwise the archive would seem complete
 			}
 		}
 		if err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// elfFile is a file with the headers of a program for amd64, and nothing in it.
+// elfFile returns a file with only the headers of a program for amd64.
 func elfFile(dynamic bool) []byte {
 	header := elf.Header64{
 		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1,
@@ -68,7 +68,7 @@ func TestFindBinary(t *testing.T) {
 	}
 }
 
-// TestArchived checks that the end mark is last: an engine that stops early has not received it.
+// TestArchived checks that the end marker comes last: an engine that stops early has not received it.
 func TestArchived(t *testing.T) {
 	var names []string
 	r := tar.NewReader(seedArchive(strings.NewReader("program"), 7))

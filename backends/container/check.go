@@ -13,7 +13,7 @@ import (
 
 var gpuIndex = lazy.Regexp(`^(0|[1-9][0-9]?)$`)
 
-// CheckGPUs refuses lists that are neither indices nor "all": they become part of device names. All errors are a
+// CheckGPUs refuses lists other than indices or "all": they become part of device names. All errors are a
 // *backends.Refusal.
 func CheckGPUs(gpus []string) error {
 	if len(gpus) == 1 && gpus[0] == "all" {
@@ -33,7 +33,7 @@ func CheckGPUs(gpus []string) error {
 	return nil
 }
 
-// remedies are the remedies for layers that can't be had.
+// remedies are the remedies for unavailable layers.
 var remedies = map[string]remedy.Text{
 	backends.LayerUser:     {"use rootless Podman or Docker, give dockerd userns-remap, or use ", remedy.Backend.With("process")},
 	backends.LayerTime:     {"use ", remedy.Backend.With("process"), ": engines make no time namespace"},
@@ -58,7 +58,7 @@ func (i Info) remedies() map[string]remedy.Text {
 	return all
 }
 
-// checkRequire refuses layers that no container has, before one is made.
+// checkRequire refuses layers that no container has, before a container is made.
 func checkRequire(engine string, required []string) error {
 	known := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
 	for _, name := range required {
@@ -72,7 +72,7 @@ func checkRequire(engine string, required []string) error {
 	return nil
 }
 
-// checkRequired refuses required layers that the engine did not give. The others are the init's to refuse.
+// checkRequired refuses required layers that the engine did not provide. The init checks the others.
 func (i Info) checkRequired(required []string, layers []backends.Layer) error {
 	for _, l := range layers {
 		if slices.Contains(required, l.Name) && !l.InForce {

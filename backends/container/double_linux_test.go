@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// double is an engine whose containers are processes of this machine: this test binary acts as PID 1. Tests of kernel
-// isolation use real engines, in packages docker and podman.
+// double is an engine whose containers are processes of this machine: this test binary acts as PID 1. The tests of
+// kernel isolation use real engines, in packages docker and podman.
 type double struct {
 	info   Info
 	images map[string]Image
@@ -37,7 +37,7 @@ type double struct {
 	pulled  []string
 	seeded  []string
 	closed  bool
-	// capacity bounds the existing containers, if not 0; held are their ids, and refused counts refused ones.
+	// capacity bounds the existing containers, unless it is 0; refused counts the refused ones.
 	capacity, refused int
 	held              map[string]string
 	// before is called with the name of each step; its error makes the step fail.
@@ -181,7 +181,7 @@ func (d *double) Start(ctx context.Context, id string) error {
 	return nil
 }
 
-// reap removes an ended container, as an engine does.
+// reap removes an ended container, like an engine.
 func (d *double) reap(id string, p *process) {
 	state, _ := p.cmd.Process.Wait()
 	if p.streams != nil {
@@ -291,7 +291,7 @@ func (d *double) count() (now, ever int) {
 
 const (
 	initName = "init of a container"
-	codeOOM  = 99 // stands for an OOM kill
+	codeOOM  = 99 // represents an OOM kill
 )
 
 func TestMain(m *testing.M) {
@@ -305,7 +305,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// initMain acts as PID 1. Its working directory holds the socket.
+// initMain acts as PID 1. The socket is in its working directory.
 func initMain() error {
 	switch os.Getenv("ORDER") {
 	case "fail":
@@ -346,7 +346,7 @@ func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
 func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
 
-// inner is the sandbox inside. Its programs are words.
+// inner is the sandbox inside. Its programs are single words.
 type inner struct {
 	spec   backends.Spec
 	closed chan struct{}
@@ -370,7 +370,7 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 		if streams.Stdout != nil {
 			streams.Stdout.Write(text)
 		}
-	case "die", "oom": // once its caller has seen it begin: pending messages are then lost
+	case "die", "oom": // after its caller has seen its start: pending messages are then lost
 		if streams.Stdin != nil {
 			io.Copy(io.Discard, streams.Stdin)
 		}

@@ -10,18 +10,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// startError reports that an engine could not make or start a container.
+// startError reports that an engine could not create or start a container.
 type startError struct{ err error }
 
 func (e *startError) Error() string { return e.err.Error() + hint(e.err.Error()) }
 func (e *startError) Unwrap() error { return e.err }
 
-// endedError reports that a container ended before its init had greeted.
+// endedError reports that a container ended before its init's greeting.
 type endedError struct{ why string }
 
 func (e *endedError) Error() string { return e.why }
 
-// transient reports whether a container that failed to start is worth another try. No program was sent.
+// transient reports whether starting a container may be retried after err. No program was sent.
 func transient(err error) bool {
 	return !errors.As(err, new(*backends.Refusal)) && !errors.Is(err, ErrNoImage) &&
 		(errors.As(err, new(*startError)) || errors.As(err, new(*endedError)) || errors.Is(err, call.ErrLost))
@@ -56,7 +56,7 @@ func (h *initHandle) describeExit() string {
 	}
 }
 
-// lastStderr returns the last lines that PID 1 wrote to its standard error, with a hint.
+// lastStderr returns the last lines of PID 1's standard error, with a hint.
 func (h *initHandle) lastStderr() string {
 	text := h.stderr.String()
 	if text == "" {
@@ -65,7 +65,7 @@ func (h *initHandle) lastStderr() string {
 	return fmt.Sprintf(" (%s)%s", text, hint(text))
 }
 
-// hint explains messages of runtimes that name only a symptom.
+// hint explains runtime messages that name only a symptom.
 func hint(text string) string {
 	text = strings.ToLower(text)
 	switch {

@@ -21,38 +21,38 @@ type initHandle struct {
 	backend *Backend
 	plan    *plan
 	name    string
-	id      string // the engine's, "" before there is one
+	id      string // the engine's, "" before creation
 	dir     *runDir
 	conn    *call.Conn
-	peer    *peer       // PID 1, where we can see it
-	stderr  engine.Tail // its standard error, where that is attached
+	peer    *peer       // PID 1, if it is visible here
+	stderr  engine.Tail // its standard error, if attached
 
-	ended    chan struct{} // closed when the engine has reported its exit
+	ended    chan struct{} // closed when the engine has reported the exit
 	exit     Exit
-	waitErr  error // the engine could not tell
+	waitErr  error // why the engine could not report the exit
 	stopWait context.CancelFunc
 
-	release    func() // lets the backend go on to close
-	createSent bool   // the engine was asked to make it
+	release    func() // lets Backend.Close continue
+	createSent bool   // the engine was asked to create it
 	once       sync.Once
-	removeErr  error // of removal
+	removeErr  error // error of the removal
 }
 
-// How long an engine may take for one thing, and an init to greet, on a machine that is busy.
+// Timeouts on a busy machine, of one engine call and of the init's greeting.
 const (
 	engineTimeout = 2 * time.Minute
 	greetTimeout  = 60 * time.Second
-	startTimeout  = engineTimeout + greetTimeout // of all that one container needs
+	startTimeout  = engineTimeout + greetTimeout // of all steps for one container
 )
 
-// launch makes and starts a container, and returns when its init has greeted. id may be empty. listen requests PID 1's
-// standard error.
+// launch creates and starts a container, and returns after its init's greeting. id may be empty. listen requests
+// PID 1's standard error.
 func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (*initHandle, error) {
 	return b.obtain(ctx, p, func(h *initHandle) error { return h.launch(ctx, id, listen) })
 }
 
-// obtain returns a container for a plan that get has made or taken. When ctx ends, obtain returns at once, and what
-// there is is removed in the background.
+// obtain returns a container for a plan from get, which creates or leases it. When ctx ends, obtain returns at
+// once, and removes the container in the background.
 func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) error) (*initHandle, error) {
 	done, err := b.keepOpen()
 	if err != nil {
@@ -84,12 +84,12 @@ func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) err
 	return nil, context.Cause(ctx)
 }
 
-// launch takes all steps up to the greeting.
+// launch performs all steps up to the greeting.
 func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err error) {
 	b, p := h.backend, h.plan
 	seed := ""
 	switch {
-	case p.HasInit: // and needs nothing of this host
+	case p.HasInit: // needs no file of this host
 	case p.attach:
 		seed, err = b.seedVolume(ctx, p.engineState, p.image)
 	default:
@@ -106,7 +106,7 @@ func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err er
 	return h.connect(ctx, c.Stdin)
 }
 
-// connect starts the container, and returns when its init has greeted.
+// connect starts the container, and returns after its init's greeting.
 func (h *initHandle) connect(ctx context.Context, attach bool) (err error) {
 	b := h.backend
 	var streams io.ReadWriteCloser
@@ -130,8 +130,8 @@ func (h *initHandle) connect(ctx context.Context, attach bool) (err error) {
 	return h.handshake(ctx, streams)
 }
 
-// create makes the container, and lets the engine complete that even after ctx has ended: an engine that gives up
-// half-way may leave a container whose id is not known to us.
+// create creates the container, and lets the engine finish that even after ctx has ended: an engine that gives up
+// halfway may leave a container whose id we don't know.
 func (h *initHandle) create(ctx context.Context, c Container) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -154,7 +154,7 @@ func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) 
 	go func() {
 		select {
 		case <-h.ended:
-			// Its last output may be on its way.
+			// The last output may still be on its way.
 			time.Sleep(50 * time.Millisecond)
 			cancel()
 		case <-ctx.Done():
@@ -177,7 +177,7 @@ func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) 
 			return h.handshakeError(err)
 		}
 		if streams != nil {
-			defer streams.Close() // the connection is the socket
+			defer streams.Close() // the socket is the connection
 		}
 	}
 	line, err := call.Handshake(ctx, conn)
@@ -192,7 +192,7 @@ func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) 
 	return nil
 }
 
-// kill ends PID 1 where we can see it, and stops asking the engine for its exit, which would hold up the removal.
+// kill ends PID 1 if it is visible here, and cancels the pending Wait, which would delay the removal.
 func (h *initHandle) kill() {
 	if h.peer != nil {
 		h.stopWait()
@@ -200,7 +200,7 @@ func (h *initHandle) kill() {
 	}
 }
 
-// waitDead waits until PID 1 is dead, and with it everything in the container, but no longer than within.
+// waitDead waits at most within for the death of PID 1, and with it of everything in the container.
 func (h *initHandle) waitDead(within time.Duration) bool {
 	if h.peer != nil {
 		return h.peer.waitDead(within)
@@ -213,14 +213,14 @@ func (h *initHandle) waitDead(within time.Duration) bool {
 	}
 }
 
-// remove ends the container. When it returns, all of it is gone from the engine and the host.
+// remove ends the container. When it returns, nothing of it is left on the engine and the host.
 func (h *initHandle) remove() error {
 	h.once.Do(func() {
 		defer h.release()
 		if h.conn != nil {
 			h.conn.Close()
 		}
-		if h.stopWait != nil { // questions would hold up the removal
+		if h.stopWait != nil { // a pending Wait would delay the removal
 			h.stopWait()
 		}
 		h.removeErr = h.dir.remove()
@@ -230,7 +230,7 @@ func (h *initHandle) remove() error {
 		}
 		h.backend.countRemovals(1)
 		defer h.backend.countRemovals(-1)
-		which := cmp.Or(h.id, h.name) // the engine may have made it without an answer
+		which := cmp.Or(h.id, h.name) // the engine may have created it without an answer
 		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()
 		if err := h.backend.engine.Remove(ctx, which); err != nil {

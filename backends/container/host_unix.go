@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directoryID identifies a directory of a machine, whatever its name.
+// directoryID identifies a directory of a machine, independent of its name.
 func directoryID(_ string, info fs.FileInfo) string {
 	st := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprint(st.Dev, " ", st.Ino)
@@ -22,13 +22,13 @@ func ownerOf(info fs.FileInfo) (uid, gid int) {
 	return int(st.Uid), int(st.Gid)
 }
 
-// maxFiles is how many descriptors a container may have.
+// maxFiles is the limit of open files of a container.
 func maxFiles() uint64 { return atMost(unix.RLIMIT_NOFILE, usualFiles) }
 
 // Processes is the limit of processes (RLIMIT_NPROC) for a container's user.
 func Processes() uint64 { return atMost(unix.RLIMIT_NPROC, usualProcesses) }
 
-// atMost returns a limit that is not above our own: an engine without CAP_SYS_RESOURCE can't set more than it has.
+// atMost returns a limit that does not exceed our own: an engine without CAP_SYS_RESOURCE can't raise it.
 func atMost(resource int, usual uint64) uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(resource, &r) != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// never is the policy that fetches no image.
+// never is the policy that pulls no image.
 const never = "never"
 
-// image finds the image of a language. An image that the engine does not have is fetched if policy allows that.
+// image finds the image of a language. A missing image is pulled if policy permits.
 func (b *Backend) image(ctx context.Context, s *engineState, language, policy string) (Image, error) {
 	reference := b.config.Images[language]
 	if reference == "" {
@@ -48,18 +48,18 @@ func (b *Backend) noImage(language, why string) error {
 		remedy.Command.With(fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language)))
 }
 
-// imageTitle names an image in results: the reference that was asked for, and the digest or id behind it.
+// imageTitle names an image in results: the configured reference, and its digest or id.
 func imageTitle(reference string, image Image) string {
 	if _, digest, ok := strings.Cut(image.Digest, "@"); ok {
 		return reference + "@" + digest
 	}
-	if image.ID == reference { // the engine has no other name for it
+	if image.ID == reference { // the engine has no other name
 		return reference
 	}
 	return reference + "@" + image.ID
 }
 
-// fetch fetches an image, one at a time: who waits for another's fetch may find the image there.
+// fetch pulls an image, one at a time: a caller that has waited for another pull may find the image there.
 func (b *Backend) fetch(ctx context.Context, reference string) error {
 	select {
 	case b.pulling <- struct{}{}:

@@ -43,7 +43,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestPullOnce has many want the same image while it is fetched, and some give up.
+// TestPullOnce has many callers need the same image while it is pulled, and some of them give up.
 func TestPullOnce(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Images["shell"] = "elsewhere:1"
@@ -83,7 +83,7 @@ func TestPullOnce(t *testing.T) {
 	}
 }
 
-// TestPullCancelled has nobody want an image any more.
+// TestPullCancelled has all callers give up on an image.
 func TestPullCancelled(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Images["shell"] = "elsewhere:1"
@@ -102,7 +102,7 @@ func TestPullCancelled(t *testing.T) {
 	if _, err := b.Start(ctx, testSpec()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	<-ended // or else the image is still being fetched
+	<-ended // otherwise the pull is still running
 }
 
 func TestArchitecture(t *testing.T) {

@@ -16,21 +16,21 @@ var namespaceOf = map[string]string{
 	backends.LayerIPC: "ipc", backends.LayerUTS: "uts", backends.LayerCgroupNS: "cgroup", backends.LayerTime: "time",
 }
 
-// initialNamespaces are the numbers of the namespaces that the kernel starts with (PROC_*_INIT_INO): a container that
-// sees one of them shares it with the engine's machine, however far away that is.
+// initialNamespaces are the inode numbers of the kernel's initial namespaces (PROC_*_INIT_INO): a container that
+// sees one of them shares it with the engine's machine, also a remote one.
 var initialNamespaces = map[string]string{
 	"user": "user:[4026531837]", "pid": "pid:[4026531836]", "ipc": "ipc:[4026531839]",
 	"uts": "uts:[4026531838]", "cgroup": "cgroup:[4026531835]", "time": "time:[4026531834]",
 }
 
-// evidence holds the facts from which the layers of a container are determined.
+// evidence holds the facts that determine the layers of a container.
 type evidence struct {
 	facts         call.Facts
 	info          Info
-	ownNamespaces map[string]string // our own namespaces' links; nil where they are of another machine
+	ownNamespaces map[string]string // links of our own namespaces; nil if the engine is on another machine
 	image         string            // name and digest
 	ports         []int
-	keepID        int // the program's user on the host, -1 if the map must tell
+	keepID        int // the program's user on the host, -1 if only the map tells
 }
 
 // ownNamespaces reads the links of our own namespaces.
@@ -44,8 +44,8 @@ func ownNamespaces() map[string]string {
 	return links
 }
 
-// layers returns the layers that the engine gives, as PID 1 saw them, in the order of backends.ContainmentLayers and
-// without those that only a program can confirm.
+// layers returns the layers that the engine provides, as observed by PID 1, in the order of
+// backends.ContainmentLayers and without those that only a program can confirm.
 func (v evidence) layers() []backends.Layer {
 	var all []backends.Layer
 	for _, name := range backends.ContainmentLayers {
@@ -66,8 +66,8 @@ func (v evidence) layers() []backends.Layer {
 	return all
 }
 
-// checkInit refuses a container whose PID 1 was not started as the engine was asked to. Each program's own layers are
-// confirmed inside once more; but such an engine may have left out other things as well.
+// checkInit refuses a container whose PID 1 was not started as requested. Each program's own layers are confirmed
+// inside once more; but such an engine may have left out other things as well.
 func (v evidence) checkInit() error {
 	switch f := v.facts; {
 	case f.Caps != 0:
@@ -80,7 +80,7 @@ func (v evidence) checkInit() error {
 	return nil
 }
 
-// cgroup returns whether a cgroup keeps the container's limits.
+// cgroup returns the layer for the container's limits.
 func (v evidence) cgroup() backends.Layer {
 	l := backends.Layer{Name: backends.LayerCgroup, Detail: v.facts.Cgroup}
 	controllers := strings.Fields(v.facts.Cgroup)
@@ -88,7 +88,7 @@ func (v evidence) cgroup() backends.Layer {
 	switch {
 	case !v.info.Limits && v.facts.Cgroup == "":
 		l.Detail = "this engine may not set limits"
-	case !v.info.Limits: // those that the container sees may be those of the engine itself
+	case !v.info.Limits: // the visible limits may be those of the engine itself
 		l.Detail = "this engine may not set limits of all: memory, processes and CPU time"
 	case v.facts.Cgroup == "":
 		l.Detail = "the container sees no limits of its own"
@@ -99,7 +99,7 @@ func (v evidence) cgroup() backends.Layer {
 	return l
 }
 
-// missingReason returns why a layer is not in force, "" if it is.
+// missingReason returns the reason why a layer is missing, "" if it is in force.
 func (v evidence) missingReason(layer string) string {
 	f, kind := v.facts, namespaceOf[layer]
 	link := f.Namespaces[kind]
@@ -158,7 +158,7 @@ func (v evidence) detail(layer string) string {
 	return ""
 }
 
-// probeDetail describes a network that is not empty, as far as probes have shown it; "" for one that is.
+// probeDetail describes a non-empty network as far as probes have tested it; "" for an empty one.
 func (v evidence) probeDetail() string {
 	f := v.facts
 	switch {
@@ -172,20 +172,20 @@ func (v evidence) probeDetail() string {
 	return fmt.Sprintf("network policy: none of %d probes was answered", len(f.Probed))
 }
 
-// tunnels are devices that some modules of the kernel put into each network namespace; they are down, and have no
-// address (net.core.fb_tunnels_only_for_init_net).
+// tunnels are devices that some kernel modules put into each network namespace; they are down and have no address
+// (net.core.fb_tunnels_only_for_init_net).
 var tunnels = []string{"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip6tnl0", "ip6gre0", "ip_vti0", "ip6_vti0"}
 
 func onlyLoopback(interfaces []string) bool {
 	return !slices.ContainsFunc(interfaces, func(name string) bool { return name != "lo" && !slices.Contains(tunnels, name) })
 }
 
-// identityMap reports whether a uid_map maps every number to itself.
+// identityMap reports whether a uid_map maps every user ID to itself.
 func identityMap(text string) bool {
 	return slices.Equal(strings.Fields(text), []string{"0", "0", "4294967295"})
 }
 
-// hostUID looks up a number in a uid_map, whose lines are a first number inside, the first outside, and a count.
+// hostUID maps a user ID by a uid_map, whose lines are the first ID inside, the first outside, and a count.
 func hostUID(text string, uid int) (int, bool) {
 	for line := range strings.Lines(text) {
 		var first, outside, count int
@@ -196,7 +196,7 @@ func hostUID(text string, uid int) (int, bool) {
 	return 0, false
 }
 
-// mergeLayers returns the layers of one program: its container's, and those that it confirmed itself.
+// mergeLayers returns a program's layers: its container's, and those that it confirmed itself.
 func mergeLayers(engines []backends.Layer, cgroup backends.Layer, programs []backends.Layer) []backends.Layer {
 	confirmed := func(name string) backends.Layer {
 		if i := slices.IndexFunc(programs, func(l backends.Layer) bool { return l.Name == name }); i >= 0 {

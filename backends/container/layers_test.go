@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// goodEvidence is what an init sees of a container as it should be.
+// goodEvidence returns an init's observations in a correct container.
 func goodEvidence() evidence {
 	f := call.Facts{
 		PID: 1, UID: 1200, UIDMap: "         0     100000      65536\n", Interfaces: []string{"lo", "sit0"}, ReadOnly: true,
@@ -102,7 +102,7 @@ func TestCheckInit(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*evidence)
-		layer  string // that is refused, "" for none
+		layer  string // the refused layer, "" for none
 	}{
 		{"good", func(*evidence) {}, ""},
 		{"a capability", func(v *evidence) { v.facts.Caps = 1 << 10 }, backends.LayerCaps},

@@ -7,9 +7,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// RunDirs returns the directories in which processes with a state directory have their run directories, the one for new
-// ones first. It depends on XDG_RUNTIME_DIR: sockets are no state, and a state directory may lie on a file system that
-// has none, such as one of the network.
+// RunDirs returns the directories for the run directories of processes with a state directory, the one for new ones
+// first. It depends on XDG_RUNTIME_DIR, since a state directory may be on a file system without sockets, such as a
+// network file system.
 func RunDirs(stateDir string) ([]string, error) {
 	id, err := stateID(stateDir)
 	if err != nil {
@@ -23,9 +23,9 @@ func RunDirs(stateDir string) ([]string, error) {
 	return dirs, nil
 }
 
-// RemoveDeadRuns removes the run directories of killed processes of a state directory, also of those that had another
-// XDG_RUNTIME_DIR or none. It asks no engine, and leaves the locks of these processes, by which the next one that uses
-// an engine finds their containers.
+// RemoveDeadRuns removes the run directories of a state directory's killed processes, also of those that had
+// another XDG_RUNTIME_DIR or none. It uses no engine, and leaves the locks of these processes, by which the next
+// process that uses an engine finds their containers.
 func RemoveDeadRuns(stateDir string) {
 	dirs, _ := RunDirs(stateDir)
 	for _, dir := range dirs {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRemoveLeft: run directories of dead processes are removed, wherever XDG_RUNTIME_DIR was for them; those of living
-// ones and locks stay.
+// TestRemoveLeft: run directories of dead processes are removed, whatever their XDG_RUNTIME_DIR was; those of
+// living processes and locks stay.
 func TestRemoveLeft(t *testing.T) {
 	state, runtimeDir := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)

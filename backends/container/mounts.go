@@ -10,11 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxBinds bounds the binds of a container, with those of what is mounted below them.
+// maxBinds bounds the binds of a container, including those of mounts below them.
 const maxBinds = 100
 
-// mounts checks the request's mounts and returns the engine's binds, with all links on the host resolved, and the
-// directories in them to cover. A file is covered by the engine's /dev/null.
+// mounts checks the requested mounts and returns the engine's binds, with all links on the host resolved, and the
+// directories in them to cover. A hidden file is covered by the engine's /dev/null.
 func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, covers []string, err error) {
 	if err := backends.CheckPlaces(spec, Home); err != nil {
 		return nil, nil, err
@@ -58,8 +58,8 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	return binds, covers, nil
 }
 
-// submountBinds returns what is mounted below a read-only mount as binds of their own: to engines, read-only is about the one
-// mount.
+// submountBinds returns the mounts below a read-only mount as binds of their own: an engine makes only the one
+// mount read-only.
 func submountBinds(m backends.Mount) (binds []Bind) {
 	for _, sub := range backends.Submounts(m.Host) {
 		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && !sub.Closed {
@@ -69,7 +69,7 @@ func submountBinds(m backends.Mount) (binds []Bind) {
 	return binds
 }
 
-// canMount refuses directories of this machine where the engine does not see them.
+// canMount refuses to mount directories of this machine if the engine does not see them.
 func (s *engineState) canMount(backend string) error {
 	if s.Local {
 		return nil

@@ -43,8 +43,8 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestBelow shows a directory in which the host has mounted others. What is not shown as it is would be writable, or
-// what the mounts hide.
+// TestBelow mounts a directory in which the host has mounted others. A submount without a bind of its own would be
+// writable, or would reveal the files that it hides.
 func TestBelow(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.SkipMissing(t, "root", "only root mounts file systems of the host")

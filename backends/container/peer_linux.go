@@ -14,15 +14,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// peer is PID 1 of a container as seen from outside: its end is the end of everything that runs there, and we learn of
-// it much sooner than engines do.
+// peer is PID 1 of a container as seen from outside: its end is the end of everything in the container, and we
+// notice it much sooner than engines.
 type peer struct {
 	fd  *os.File
 	pid int
 }
 
-// peerOf identifies the process that connected. It is nil where our own processes can't be distinguished from the
-// container's: the kernel gives no number for those of another branch of PID namespaces.
+// peerOf identifies the process that connected. It returns nil if our own processes can't be distinguished from the
+// container's: the kernel reports no PID for a process of another branch of PID namespaces.
 func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -48,16 +48,16 @@ func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 		return nil, nil
 	}
 	it := &peer{os.NewFile(uintptr(fd), "init"), int(who.Pid)}
-	if !isNamespaceInit(int(who.Pid)) || it.waitDead(0) { // the process that was checked is the one that connected
+	if !isNamespaceInit(int(who.Pid)) || it.waitDead(0) { // the checked process is the one that connected
 		it.close()
 		return nil, errors.New("a program connected in place of its init")
 	}
 	return it, nil
 }
 
-// isNamespaceInit reports whether a process is the first of its PID namespace, or in none below ours. A program that
-// has the directory of our sockets mounted (a home directory, say) could connect in place of another container's init.
-// Where /proc hides others' processes (hidepid), that can't be seen.
+// isNamespaceInit reports whether a process is the first of its PID namespace, or in none below ours. A program
+// that has our sockets' directory mounted (in a home directory, say) could connect instead of another container's
+// init. If /proc hides others' processes (hidepid), this can't be determined.
 func isNamespaceInit(pid int) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -69,15 +69,15 @@ func isNamespaceInit(pid int) bool {
 	return true
 }
 
-// kill ends PID 1 at once, where we may. It would end by itself, too, but nothing that it still does matters.
+// kill kills PID 1 at once, if we may. It would end by itself, too, but its remaining work does not matter.
 func (p *peer) kill() {
 	if p != nil {
 		_ = unix.PidfdSendSignal(int(p.fd.Fd()), unix.SIGKILL, nil, 0)
 	}
 }
 
-// receiveConn takes the connection that the init sends in place of the accepted one. The kernel shows programs the name
-// of any socket in their network namespace (/proc/net/unix), and the accepted one has ours.
+// receiveConn receives the connection that the init sends to replace the accepted one. The kernel shows programs
+// the name of any socket in their network namespace (/proc/net/unix), and the accepted one has ours.
 func receiveConn(conn *net.UnixConn) (io.ReadWriteCloser, error) {
 	defer conn.Close()
 	conns, err := call.ReceiveConns(conn, call.LocalConns)
@@ -87,8 +87,7 @@ func receiveConn(conn *net.UnixConn) (io.ReadWriteCloser, error) {
 	return call.NewLocal(conns), nil
 }
 
-// memory returns the bytes that PID 1 holds for itself; 0 where that can't be seen. It shares our binary's pages with
-// us.
+// memory returns PID 1's private memory in bytes; 0 if that can't be read. It shares our binary's pages with us.
 func (p *peer) memory() int64 {
 	if p == nil {
 		return 0
@@ -96,14 +95,14 @@ func (p *peer) memory() int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	for line := range strings.Lines(string(text)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kib); n == 1 && !p.waitDead(0) { // or else the number may be another's
+		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kib); n == 1 && !p.waitDead(0) { // otherwise the PID may have been reused
 			return kib << 10
 		}
 	}
 	return 0
 }
 
-// waitDead waits until PID 1 is dead, but no longer than within.
+// waitDead waits at most within for the death of PID 1.
 func (p *peer) waitDead(within time.Duration) bool {
 	until := time.Now().Add(within)
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestIsNamespaceInit checks the first process of a PID namespace, at the second, and at ourselves.
+// TestIsNamespaceInit checks the first and the second process of a PID namespace, and this process.
 func TestIsNamespaceInit(t *testing.T) {
 	c := exec.Command("sh", "-c", "sleep 60 & echo begun; wait")
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}

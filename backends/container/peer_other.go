@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// peer is PID 1 of a container, which can't be seen from here.
+// peer is PID 1 of a container, which is not visible on this system.
 type peer struct{}
 
 func peerOf(*net.UnixConn, *plan) (*peer, error) { return nil, nil }

@@ -15,17 +15,17 @@ import (
 
 const hostname = "sandbox"
 
-// plan holds all decisions about the container of a sandbox.
+// plan holds all decisions about a sandbox's container.
 type plan struct {
 	*engineState
-	spec   backends.Spec // with limits filled in, and mounts as they are seen inside
+	spec   backends.Spec // with limits filled in, and mounts with their paths inside
 	image  Image
-	title  string // its name and digest
+	title  string // the image's name and digest
 	user   identity
-	binds  []Bind   // of the request
-	covers []string // directories in them
-	idle   bool     // it makes one
-	warm   bool     // it takes an idle container
+	binds  []Bind   // requested mounts
+	covers []string // directories in them to cover
+	idle   bool     // it creates an idle container
+	warm   bool     // it uses an idle container
 	cold   string   // why it does not
 }
 
@@ -78,7 +78,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	return p, nil
 }
 
-// findImage finds the image of a plan's language.
+// findImage finds the image for a plan's language.
 func (b *Backend) findImage(ctx context.Context, p *plan, policy string) (err error) {
 	if p.image, err = b.image(ctx, p.engineState, p.spec.Language, policy); err == nil {
 		p.title = imageTitle(b.config.Images[p.spec.Language], p.image)
@@ -86,19 +86,19 @@ func (b *Backend) findImage(ctx context.Context, p *plan, policy string) (err er
 	return err
 }
 
-// nobody is in the /etc/passwd of every image that has one.
+// nobody is in the /etc/passwd of every image that has such a file.
 var nobody = identity{uid: 65534, gid: 65534}
 
-// unprivileged is the user of programs that have nothing of the host mounted. Where our own /etc/passwd can't be
-// mounted it is one whom the image knows, if possible: programs ask for their name.
+// unprivileged is the user of programs without mounted host paths. If our own /etc/passwd can't be mounted, it is
+// one that the image knows, if possible: programs look up their user name.
 func (p *plan) unprivileged() identity {
-	if p.attach && p.Limits { // where no cgroup counts, each container needs a user of its own: RLIMIT_NPROC is by user
+	if p.attach && p.Limits { // without a cgroup, each container needs a user of its own: RLIMIT_NPROC counts by user
 		return nobody
 	}
 	return unprivileged(p.Info, p.us)
 }
 
-// initSpec is a request as the init of its container sees it: names on the host stay with us.
+// initSpec returns the specification for the container's init: host paths stay with us.
 func initSpec(spec backends.Spec) backends.Spec {
 	spec.Limits = spec.Limits.WithDefaults()
 	spec.Program = announcedCommand(spec.Language, spec.Program)
@@ -107,7 +107,7 @@ func initSpec(spec backends.Spec) backends.Spec {
 		spec.Mounts[i].Host = spec.Mounts[i].Inside
 	}
 	switch w := &spec.Workspace; {
-	case w.Propose: // a copy comes later
+	case w.Propose: // a copy is sent later
 		w.Host = ""
 	case w.Host != "":
 		w.Host = Workspace
@@ -116,15 +116,15 @@ func initSpec(spec backends.Spec) backends.Spec {
 	return spec
 }
 
-// announcedCommand is the part of a program that its init needs to prepare an interpreter, which may serve another
-// program of that name: up to a script's name, without its arguments. The rest comes with Exec.
+// announcedCommand returns the part of a program that its init needs to prepare an interpreter, which may serve
+// another program with the same prefix: up to a script's name, without its arguments. Exec sends the rest.
 func announcedCommand(language string, c *backends.Command) *backends.Command {
 	if c == nil {
 		return nil
 	}
 	n := 1
 	switch {
-	case language == "shell" && len(c.Args) == 2 && c.Args[0] == "bash": // with arguments of its own, none waits
+	case language == "shell" && len(c.Args) == 2 && c.Args[0] == "bash": // with arguments, no interpreter is prepared
 		n = 2
 	case language == "python", language == "node":
 		if n = 2; len(c.Args) > 1 && c.Args[1] == "--enable-source-maps" {
@@ -138,12 +138,13 @@ func announcedCommand(language string, c *backends.Command) *backends.Command {
 	return &backends.Command{Args: args, Dir: c.Dir, Main: c.Main}
 }
 
-// setByInit reports whether a layer is the init's to give.
+// setByInit reports whether the init provides a layer.
 func setByInit(layer string) bool {
 	return slices.Contains([]string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit}, layer)
 }
 
-// coldReason returns why no idle container could serve this plan, "" if one could. Mounts must be there from the start.
+// coldReason returns the reason why no idle container can serve this plan, "" if one can. Mounts must exist from
+// the start.
 func (p *plan) coldReason(asked backends.Spec) string {
 	switch {
 	case len(p.binds) > 0, asked.Workspace.Propose:
@@ -160,26 +161,27 @@ func (p *plan) coldReason(asked backends.Spec) string {
 
 func (p *plan) poolKey() poolKey {
 	limits := p.spec.Limits
-	limits.Wall = 0 // the init's to keep
+	limits.Wall = 0 // the init enforces it
 	return poolKey{p.spec.Language, p.image.ID, limits}
 }
 
-// The resources of PID 1 itself. It collects its garbage at 24 MiB, and the launcher is a
-// copy of it that has not begun.
+// Resources of PID 1 itself. It collects its garbage at 24 MiB, and the launcher is a copy of it that has not
+// started its work.
 const (
 	initMemory  = 64 << 20 // bytes
 	initThreads = 16
 )
 
-// Limits of the processes of a container. That of all its user's processes, in all containers, is below the kernel's
-// usual pid_max, to which Podman's service lowers its own; the one that counts is that of the container's cgroup.
+// Limits of the processes of a container. The limit of all its user's processes, in all containers, is below the
+// kernel's usual pid_max, to which Podman's service lowers its own; the container's cgroup enforces the effective
+// limit.
 const (
 	usualFiles     = 4096
 	usualProcesses = 1 << 14
 )
 
-// resources returns the engine's part of limits. RAM bounds programs without their files, which the init watches; the
-// kernel counts both.
+// resources returns the engine's part of limits. RAM bounds programs without their files, and the init watches it;
+// the kernel counts both.
 func resources(language string, l backends.Limits) Resources {
 	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(backends.MaxTasks(language, l.Processes)) + initThreads, CPU: l.CPU}
 }
@@ -223,20 +225,20 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 	return c
 }
 
-// sysctls are settings of the container's own network namespace: the gateway's ports are low, and TCP's buffers take a
-// bounded part of the host's, as for hardened processes.
+// sysctls are settings of the container's own network namespace: the gateway's ports are low, and TCP's buffers use
+// a bounded part of the host's memory, as for hardened processes.
 func sysctls() map[string]string {
 	return map[string]string{
 		"net.ipv4.ip_unprivileged_port_start": "0",
-		"net.ipv4.tcp_rmem":                   "4096 131072 131072", // bytes: the least, by default, at the most
+		"net.ipv4.tcp_rmem":                   "4096 131072 131072", // bytes: minimum, default, maximum
 		"net.ipv4.tcp_wmem":                   "4096 16384 131072",
 		"net.ipv4.tcp_max_tw_buckets":         "8192",
 	}
 }
 
-// masked are the paths that the engine covers besides its own list: the keys of the host's users, and the directories
-// of the kernel that identify this machine. A hardened process has of /sys only what shows its limits; PID 1 needs the
-// cgroups in it, and drivers of GPUs the rest.
+// masked are the paths that the engine covers in addition to its own list: the host users' keys, and the kernel's
+// directories that identify this machine. A hardened process sees only its limits in /sys; PID 1 needs the cgroups
+// there, and GPU drivers the rest.
 func masked(gpus []string) []string {
 	list := []string{"/proc/keys", "/proc/key-users", "/sys/kernel"}
 	if len(gpus) > 0 {
@@ -245,8 +247,8 @@ func masked(gpus []string) []string {
 	return append(list, "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/module", "/sys/power")
 }
 
-// Overlaps reports whether a mount of ours is at a path, above or below it. Whatever an engine does about a volume
-// there lies below ours.
+// Overlaps reports whether one of our mounts is at a path, above or below it. An engine's volume there lies below
+// ours.
 func (c *Container) Overlaps(at string) bool {
 	at = path.Clean(at)
 	ours := []string{"/proc", "/dev", "/sys"}
@@ -259,7 +261,8 @@ func (c *Container) Overlaps(at string) bool {
 	return slices.ContainsFunc(ours, func(o string) bool { return paths.Within(o, at) || paths.Within(at, o) })
 }
 
-// initEnviron is the environment of PID 1, which programs do not inherit: the image's PATH, and no other value of it.
+// initEnviron returns the environment of PID 1, which programs do not inherit: the image's PATH, and no other
+// variable of the image.
 func initEnviron(image []string) []string {
 	var env []string
 	for _, kv := range image {
@@ -272,11 +275,13 @@ func initEnviron(image []string) []string {
 	return append(env, "GOMAXPROCS=2")
 }
 
-// profile is the list of system calls that the engine allows PID 1 and its descendants, in moby's format. Each program
-// has a filter of its own besides, which PID 1 makes and which knows its machine; this one holds PID 1, too.
+// profile is the list of system calls that the engine allows PID 1 and its descendants, in moby's format. In
+// addition, each program has a filter of its own, which PID 1 builds for its machine; this one also applies to PID
+// 1.
 //
-// It is moby's list for a container without capabilities, less the calls that package process forbids: a test derives
-// it from moby's and reports a difference. It is a file because a server that is not on Linux needs it, too.
+// It is moby's list for a container without capabilities, minus the calls that package process forbids: a test
+// derives it from moby's and reports a difference. It is a file because a server that is not on Linux needs it,
+// too.
 //
 //go:embed seccomp.json
 var profile string

@@ -17,11 +17,11 @@ type namedImage struct {
 	title string
 }
 
-// maxKeys is how many pool keys have idle containers at one time: as many as languages.
+// maxKeys is the number of pool keys with idle containers at one time: one per language.
 const maxKeys = 4
 
-// newPool returns a pool of containers that were started ahead: their inits have greeted and wait for a sandbox to
-// build. Each is for one sandbox; a container that ends before is dropped.
+// newPool returns a pool of prestarted containers: their inits have sent their greeting and wait for a sandbox to
+// build. Each is for one sandbox; a container that ends early is dropped.
 func (b *Backend) newPool() *pool.Pool[poolKey, *initHandle] {
 	return pool.New(pool.Config[poolKey, *initHandle]{
 		Max: maxKeys * b.config.Ahead, Memory: math.MaxInt64, Idle: 24 * time.Hour, Keys: maxKeys, Each: b.config.Ahead, Delay: refillAfter,
@@ -32,8 +32,8 @@ func (b *Backend) newPool() *pool.Pool[poolKey, *initHandle] {
 // Kind implements [pool.Key].
 func (k poolKey) Kind() (language string, ram int64) { return k.language, k.limits.RAM }
 
-// leaseIdle removes and returns an idle container for a plan, or the reason why there is none. The next ones are made for
-// plans like this.
+// leaseIdle removes and returns an idle container for a plan, or the reason why there is none. The pool creates the
+// next ones for plans like this.
 func (b *Backend) leaseIdle(p *plan) (*initHandle, string) {
 	next := *p
 	b.mu.Lock()
@@ -71,7 +71,7 @@ func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, err err
 	return h, nil
 }
 
-// NotifyEnd implements [pool.Item], as do the next.
+// NotifyEnd implements [pool.Item], as do the following methods.
 func (h *initHandle) NotifyEnd(ended func()) {
 	go func() {
 		<-h.conn.Done()
@@ -79,7 +79,7 @@ func (h *initHandle) NotifyEnd(ended func()) {
 	}()
 }
 
-// Lease reports whether the init is still there.
+// Lease reports whether the init is still alive.
 func (h *initHandle) Lease() bool {
 	select {
 	case <-h.conn.Done():
@@ -89,10 +89,10 @@ func (h *initHandle) Lease() bool {
 	}
 }
 
-// Memory returns what PID 1 holds for itself, as far as it can be seen from here.
+// Memory returns PID 1's private memory, if it can be read here.
 func (h *initHandle) Memory() int64 { return h.peer.memory() }
 
-// Close removes the container. Backend.Close reports what went wrong.
+// Close removes the container. Backend.Close reports errors of the removal.
 func (h *initHandle) Close() error {
 	err := h.remove()
 	if err != nil {
@@ -103,7 +103,7 @@ func (h *initHandle) Close() error {
 	return err
 }
 
-// countProgram counts a program, if there is one, that found an idle container, or the reason why it did not.
+// countProgram counts an announced program: a hit in an idle container, or a miss with its reason.
 func (b *Backend) countProgram(spec backends.Spec, cold string) {
 	if spec.Program != nil {
 		b.pool.Record(spec.Language, spec.Limits.WithDefaults().RAM, cold)

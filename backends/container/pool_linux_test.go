@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// waits until there are n containers in which nothing runs.
+// waitIdle waits until there are n idle containers.
 func waitIdle(t *testing.T, b *Backend, n int) {
 	t.Helper()
 	hosttest.Until(t, fmt.Sprint(n, " containers wait"), func() bool {
@@ -26,7 +26,7 @@ func waitIdle(t *testing.T, b *Backend, n int) {
 	})
 }
 
-// idleInits returns the containers in which nothing runs.
+// idleInits returns the idle containers.
 func idleInits(b *Backend) map[*initHandle]bool {
 	b.mu.Lock()
 	keys := slices.Collect(maps.Keys(b.plans))
@@ -97,7 +97,7 @@ func TestPool(t *testing.T) {
 			s.Close()
 		}
 	})
-	t.Run("time is no shape", func(t *testing.T) {
+	t.Run("time is not a shape", func(t *testing.T) {
 		spec := testSpec()
 		spec.Limits.Wall, spec.Keep = time.Minute, true
 		waitIdle(t, b, 6) // three shapes by now
@@ -126,7 +126,7 @@ func TestPool(t *testing.T) {
 			p.cmd.Process.Signal(syscall.SIGSTOP)
 		}
 		d.mu.Unlock()
-		use(testSpec()).Close() // or else it waits for one that does not answer
+		use(testSpec()).Close() // otherwise it waits for one that does not answer
 	})
 	t.Run("another image of the same name", func(t *testing.T) {
 		d.mu.Lock()
@@ -140,7 +140,7 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// TestBuckets asks for more shapes than are kept.
+// TestBuckets requests more shapes than the pool has keys.
 func TestBuckets(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 1
@@ -161,7 +161,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestPoolFails has containers that are started ahead fail: nothing is reported, and nothing is left.
+// TestPoolFails has idle containers fail to start: no error is reported, and no container is left.
 func TestPoolFails(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 3
@@ -181,7 +181,7 @@ func TestPools(t *testing.T) {
 	c.Ahead = 2
 	b := New(d, c)
 	defer closeAndCheck(t, b, d)
-	program := &backends.Command{Args: []string{"spec"}, Env: []string{string(make([]byte, 8<<20))}} // longer than what travels at the start
+	program := &backends.Command{Args: []string{"spec"}, Env: []string{string(make([]byte, 8<<20))}} // too long for the announcement
 	run := func(change func(*backends.Spec), warm bool, cold string) {
 		t.Helper()
 		spec := testSpec()
@@ -201,7 +201,7 @@ func TestPools(t *testing.T) {
 	run(nil, true, "")
 	run(func(s *backends.Spec) { s.Trust = []byte("x") }, false, "it trusts a certificate")
 	run(func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} }, false, "host directories are shown")
-	startSandbox(t, b, testSpec()).Close() // whoever says nothing of a program is not counted
+	startSandbox(t, b, testSpec()).Close() // an unannounced program is not counted
 	waitIdle(t, b, 2)
 	want := []backends.Pool{{Language: testSpec().Language, RAM: testSpec().Limits.WithDefaults().RAM, Ready: 2, Hits: 1, Misses: 3,
 		Cold: map[string]int64{"none stood ready": 1, "it trusts a certificate": 1, "host directories are shown": 1}}}

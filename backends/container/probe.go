@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// probe starts and removes a container of each image that is there, which is the only sure way to know its content. It
-// fetches none.
+// probe starts and removes a container of each present image, the only sure way to know an image's content. It
+// pulls none.
 func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe {
 	p := backends.Probe{Backend: b.Name()}
 	s, err := b.engineState(ctx)
@@ -60,7 +60,7 @@ func (b *Backend) describe(s *engineState) string {
 type languageProbe struct {
 	runtime backends.Runtime
 	layers  []backends.Layer
-	image   bool // there is one
+	image   bool // the image exists
 	err     error
 }
 
@@ -100,12 +100,12 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 	return t
 }
 
-// programs are the interpreters that have another name than their language.
+// programs are the interpreters whose name differs from their language's.
 var programs = map[string]string{"shell": "bash"}
 
 var version = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 
-// prefixBuffer keeps the first bytes that are written to it.
+// prefixBuffer keeps the first bytes written to it.
 type prefixBuffer []byte
 
 // Write implements [io.Writer].
@@ -115,11 +115,11 @@ func (h *prefixBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// probeCacheTTL is how long a result is good, if nothing was missing: each probe takes a container for each image. A
-// new image shows up after that.
+// probeCacheTTL is the lifetime of a result in which nothing was missing: each probe takes one container per image.
+// A new image appears after that time.
 const probeCacheTTL = time.Minute
 
-// Probe implements [backends.Backend]. One probe is under way at a time.
+// Probe implements [backends.Backend]. One probe runs at a time.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	done, err := b.keepOpen()
 	if err != nil {

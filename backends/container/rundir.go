@@ -16,19 +16,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// runDir is the directory of one container on the host: a socket, and files that its init could not make in a read-only
-// root directory. Its files are readable by everybody; the directories above restrict access.
+// runDir is the host directory of one container: a socket, and files that its init could not write in a read-only
+// root directory. Its files are readable by everybody; the parent directories restrict access.
 type runDir struct {
 	path     string
-	visible  []string          // the places of the files that show limits
+	visible  []string          // paths of the files that show limits
 	listener *net.UnixListener // until the init has connected
 }
 
-// trustName is the file that is mounted as backends.TrustFile.
+// trustName is the file mounted as backends.TrustFile.
 const trustName = "trust.pem"
 
-// newRunDir makes the directory of a container whose programs run as user, with files that show its limits, and listens
-// there.
+// newRunDir makes the directory of a container whose programs run as user, with files that show its limits, and
+// starts to listen in it.
 func newRunDir(i *serverLock, user identity, spec backends.Spec, visible map[string]string) (*runDir, error) {
 	f := &runDir{visible: slices.Sorted(maps.Keys(visible)), path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.dirs.Add(1), 36))}
 	if err := os.MkdirAll(filepath.Join(f.path, "conn"), 0o711); err != nil {
@@ -45,7 +45,7 @@ func newRunDir(i *serverLock, user identity, spec backends.Spec, visible map[str
 }
 
 func (d *runDir) setUp(user identity, spec backends.Spec) error {
-	for dir := range 3 { // whatever our umask is
+	for dir := range 3 { // independent of our umask
 		up := d.path
 		for range dir {
 			up = filepath.Dir(up)
@@ -90,8 +90,8 @@ func (d *runDir) binds(trust bool) []Bind {
 	return list
 }
 
-// listen makes the socket. The kernel keeps the name under which it was bound and shows it to the container in
-// /proc/net/unix: so the name reveals nothing about this host, and is never too long (unix(7)).
+// listen makes the socket. The kernel shows the name under which it was bound to the container in /proc/net/unix:
+// so the name reveals nothing about this host, and is never too long (unix(7)).
 func (d *runDir) listen() error {
 	dir := filepath.Join(d.path, "conn")
 	name := filepath.Join(dir, "socket")
@@ -107,12 +107,12 @@ func (d *runDir) listen() error {
 	if err != nil {
 		return fmt.Errorf("listen for a container: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // under a name that may mean another directory by then
+	l.SetUnlinkOnClose(false) // its name may mean another directory by then
 	d.listener = l
 	return os.Chmod(filepath.Join(dir, "socket"), 0o666)
 }
 
-// accept waits for the init, until the deadline, and refuses all later connections.
+// accept waits for the init until the deadline, and refuses all later connections.
 func (d *runDir) accept(deadline time.Time) (*net.UnixConn, error) {
 	if err := d.listener.SetDeadline(deadline); err != nil {
 		return nil, err

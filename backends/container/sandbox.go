@@ -16,20 +16,20 @@ import (
 type sandbox struct {
 	backends.Sandbox
 	handle   *initHandle
-	layers   []backends.Layer // that the engine gave
+	layers   []backends.Layer // provided by the engine
 	cgroup   backends.Layer
 	language string
 	proposal *proposal // of the spec's workspace; nil without one
 	warm     bool      // the container came from the pool
 	cold     string    // why it did not
 
-	refill func() // refills the pool when a first program has ended, or the sandbox is closed, once
+	refill func() // refills the pool, once: after the first program, or when the sandbox is closed
 
 	mu     sync.Mutex
 	limits backends.Limits // in force
 
-	keep    bool         // of the spec: processes may outlive a command
-	running atomic.Int32 // commands, and those whose end is not known
+	keep    bool         // the spec's: processes may outlive a command
+	running atomic.Int32 // commands, including those with an unknown end
 	closing atomic.Bool
 	once    sync.Once
 	err     error
@@ -87,12 +87,12 @@ func (s *sandbox) cutResult(ctx context.Context, r backends.Result) (backends.Re
 
 var errMemory = errors.New("the kernel ended it for want of memory")
 
-// lostReason asks the engine why the container is gone.
+// lostReason asks the engine for the reason of the container's end.
 func (s *sandbox) lostReason() error {
 	if s.closing.Load() {
 		return errors.New("the sandbox is closed")
 	}
-	const exitTimeout = 10 * time.Second // of an engine that restarts
+	const exitTimeout = 10 * time.Second // for an engine that restarts
 	select {
 	case <-s.handle.ended:
 	case <-time.After(exitTimeout):
@@ -112,7 +112,7 @@ func (s *sandbox) completeContainment(inner backends.Containment) backends.Conta
 	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers), PID: inner.PID}
 }
 
-// Limit implements [backends.Sandbox]. Where the engine may not set limits, only RAM can be changed, which the init
+// Limit implements [backends.Sandbox]. If the engine can't change limits, only RAM can be changed, which the init
 // watches.
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	s.mu.Lock()
@@ -134,7 +134,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 		return s.limits, err
 	}
 	if s.handle.dir != nil {
-		_ = s.handle.dir.writeVisible(visible(s.handle.plan.Info, next)) // or the program sees the old ones
+		_ = s.handle.dir.writeVisible(visible(s.handle.plan.Info, next)) // otherwise the program sees the old ones
 	}
 	s.limits = next
 	return next, nil
@@ -155,8 +155,8 @@ func (s *sandbox) programsExited() bool {
 	return s.handle.peer != nil && !s.keep && s.running.Load() == 0
 }
 
-// Close implements [backends.Sandbox]. When it returns, no program runs any more and PID 1 has been killed. The kernel
-// still takes the namespaces apart and the engine removes the container, for which Backend.Close waits. Where a program
+// Close implements [backends.Sandbox]. When it returns, no program is running and PID 1 has been killed. The kernel
+// still dismantles the namespaces and the engine removes the container, for which Backend.Close waits. If a program
 // may be alive, Close waits for the end of PID 1, which comes after that of all others.
 func (s *sandbox) Close() error {
 	s.once.Do(func() {

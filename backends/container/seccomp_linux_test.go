@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write seccomp.json")
 
-// forbidden are calls that moby allows a container without capabilities, and ours has no use for. Those of which
-// some uses are allowed come back in ours.
+// forbidden are calls that moby allows a container without capabilities, and that our programs don't need. Partly
+// allowed ones are added again below.
 var forbidden = []string{
 	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
@@ -30,10 +30,10 @@ var forbidden = []string{
 	"prlimit64", "setpriority", "sched_setscheduler", "sched_setparam", "sched_setattr",
 }
 
-// arches are the machines that there can be an init for, without the 32-bit programs that they can run.
+// arches are the machines for which there is an init, without the 32-bit programs that they can run.
 var arches = []string{"amd64", "arm64"}
 
-// makeProfile makes the profile.
+// makeProfile derives the profile from moby's.
 func makeProfile() *moby.Seccomp {
 	base := moby.DefaultProfile()
 	p := &moby.Seccomp{LinuxSeccomp: specs.LinuxSeccomp{DefaultAction: base.DefaultAction, DefaultErrnoRet: base.DefaultErrnoRet}}
@@ -59,7 +59,7 @@ func makeProfile() *moby.Seccomp {
 	return add(p)
 }
 
-// add are the uses of calls that are allowed in part.
+// add adds the permitted uses of partly allowed calls.
 func add(p *moby.Seccomp) *moby.Seccomp {
 	allow := func(name string, args ...specs.LinuxSeccompArg) {
 		p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}})
@@ -73,7 +73,7 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 	const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 		unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 	allow("clone", masked(0, newNamespaces, 0))
-	enosys := uint(unix.ENOSYS) // its flags can't be seen; programs fall back to clone
+	enosys := uint(unix.ENOSYS) // a filter can't read its flags; programs fall back to clone
 	p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys}})
 
 	allow("socket", equal(0, unix.AF_UNIX))
@@ -87,8 +87,9 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 	}
 	allow("socketpair", equal(0, unix.AF_UNIX))
 	allow("personality", equal(0, 0x40000)) // ADDR_NO_RANDOMIZE
-	// All but TIOCSTI (0x5412) and TIOCLINUX (0x541c), of which the kernel looks at the low 32 bits: what differs in
-	// any of the upper 28 of them, or else in the last digit. One argument can be compared once in a rule.
+	// All but TIOCSTI (0x5412) and TIOCLINUX (0x541c), of which the kernel reads the low 32 bits: allowed is a
+	// value that differs in any of the upper 28 of these, or else in the last digit. One rule can compare one
+	// argument once.
 	for bit := 4; bit < 32; bit++ {
 		allow("ioctl", masked(1, 1<<bit, ^uint64(unix.TIOCSTI)&(1<<bit)))
 	}
@@ -96,10 +97,10 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 		allow("ioctl", masked(1, last.mask, last.v))
 	}
 
-	// Programs are PID 1's user, and each of its threads has a number by which the limits of all could be lowered, and
-	// its priority: it would not see any more what they do. So they may change only themselves (number 0).
+	// Programs run as PID 1's user, and could lower the limits and priority of each of its threads, so that it
+	// would no longer notice what they do. So they may change only themselves (PID 0).
 	allow("prlimit64", equal(0, 0))
-	allow("prlimit64", equal(2, 0)) // which asks
+	allow("prlimit64", equal(2, 0)) // only reads
 	allow("setpriority", equal(0, unix.PRIO_PROCESS), equal(1, 0))
 	for _, name := range []string{"sched_setscheduler", "sched_setparam", "sched_setattr"} {
 		allow(name, equal(0, 0))
@@ -107,7 +108,7 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 	return p
 }
 
-// TestProfileIsMobys makes the profile again.
+// TestProfileIsMobys derives the profile again and compares it.
 func TestProfileIsMobys(t *testing.T) {
 	text, err := json.MarshalIndent(makeProfile(), "", "\t")
 	if err != nil {
@@ -125,7 +126,7 @@ func TestProfileIsMobys(t *testing.T) {
 	}
 }
 
-// TestProfile asks the profile, as engines evaluate it, about single calls.
+// TestProfile evaluates the profile for single calls, like engines do.
 func TestProfile(t *testing.T) {
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 	p, err := moby.LoadProfile(profile, spec)
@@ -213,7 +214,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileForbids has nothing forbidden be allowed whatever its arguments are.
+// TestProfileForbids checks that no forbidden call is allowed with any arguments.
 func TestProfileForbids(t *testing.T) {
 	inPart := map[string]bool{"socket": true, "socketpair": true, "clone": true, "ioctl": true, "prlimit64": true, "setpriority": true,
 		"sched_setscheduler": true, "sched_setparam": true, "sched_setattr": true}
@@ -233,7 +234,7 @@ func TestProfileForbids(t *testing.T) {
 	}
 }
 
-// permits evaluates the rules: any that allows is enough.
+// permits evaluates the rules: one that allows suffices.
 func permits(p *specs.LinuxSeccomp, call string, args [6]uint64) bool {
 	for _, rule := range p.Syscalls {
 		if rule.Action == specs.ActAllow && slices.Contains(rule.Names, call) &&

@@ -17,16 +17,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// serverLock is a server's sign of life: a locked file, which the kernel unlocks when the server ends, however that
-// comes. Containers are labelled with its name.
+// serverLock proves that a server is alive: a locked file, which the kernel unlocks when the server ends in any
+// way. Containers have its name as a label.
 type serverLock struct {
 	name    string // a ULID
-	stateID string // the value of LabelState
-	locks   string // directory
-	runs    string // directory of the run directories of all instances of this state
+	stateID string // value of LabelState
+	locks   string // directory of the locks
+	runs    string // directory for the run directories of all servers with this state
 	file    *os.File
 
-	dirs atomic.Int64 // that were made: each name is used once
+	dirs atomic.Int64 // number of run directories made: each name is used once
 }
 
 const lockSuffix = ".lock"
@@ -50,7 +50,7 @@ func newServerLock(stateDir string) (*serverLock, error) {
 		return nil, err
 	}
 	i.runs = dirs[0]
-	for range 50 { // others may look for dead ones at the same moments
+	for range 50 { // other servers may look for dead ones at the same time
 		if err = i.lock(); err == nil {
 			return i, nil
 		}
@@ -58,8 +58,8 @@ func newServerLock(stateDir string) (*serverLock, error) {
 	return nil, err
 }
 
-// lock makes the file and locks it. A server that looks for dead ones at that moment may be faster, and
-// have removed it: no container carries its name yet.
+// lock creates the file and locks it. A server that looks for dead ones at that moment may be faster and remove it:
+// no container has its name yet.
 func (i *serverLock) lock() (err error) {
 	i.name = ulid.Make().String()
 	if i.file, err = os.OpenFile(i.path(i.name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
@@ -92,7 +92,7 @@ func checkNotRemoved(f *os.File) error {
 
 func (i *serverLock) path(name string) string { return filepath.Join(i.locks, name+lockSuffix) }
 
-// alive reports whether the server of a name holds its lock. Only a server that is surely dead is not alive.
+// alive reports whether the server of a name holds its lock. A server counts as alive unless it is surely dead.
 func (i *serverLock) alive(name string) bool {
 	if name == i.name {
 		return true
@@ -105,7 +105,7 @@ func (i *serverLock) alive(name string) bool {
 	return statefile.TryLock(f, false) != nil
 }
 
-// removeDead removes the lock files of dead servers, whose containers are gone.
+// removeDead removes the lock files of dead servers whose containers are gone.
 func (i *serverLock) removeDead() {
 	for _, name := range lockNames(i.locks, lockSuffix) {
 		if name == i.name {
@@ -116,7 +116,7 @@ func (i *serverLock) removeDead() {
 			continue
 		}
 		if statefile.TryLock(f, false) == nil {
-			os.Remove(f.Name()) // while it is locked: nobody can take it for theirs
+			os.Remove(f.Name()) // while it is locked, so that nobody can acquire it
 		}
 		f.Close()
 	}
@@ -130,7 +130,7 @@ func (i *serverLock) close() {
 	i.file.Close()
 }
 
-// lockNames lists the entries of a directory that have a server's name, without suffix.
+// lockNames lists the entries of a directory that are a server's name plus suffix, without it.
 func lockNames(dir, suffix string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -142,7 +142,8 @@ func lockNames(dir, suffix string) (names []string) {
 	return names
 }
 
-// stateID tells state directories of all machines apart: an engine may serve servers that can't see each other's locks.
+// stateID distinguishes the state directories of all machines: an engine may serve servers that can't see each
+// other's locks.
 func stateID(stateDir string) (string, error) {
 	info, err := os.Stat(stateDir)
 	if err != nil {
@@ -157,13 +158,13 @@ func stateID(stateDir string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// sweep removes the remains of killed servers: containers that were never started, or whose engine was down when they
-// ended, and run directories. It judges only servers whose locks lie in our own state directory, and only by their
+// sweep removes the remains of killed servers: containers that were never started, or whose engine was down when
+// they ended, and run directories. It judges only servers with locks in our own state directory, and only by their
 // locks, never by age.
 func (b *Backend) sweep(ctx context.Context, s *engineState) {
 	left, err := b.engine.List(ctx, LabelState+"="+s.instance.stateID)
 	if err != nil {
-		return // the next server will try
+		return // the next server tries again
 	}
 	clean := true
 	for _, c := range left {

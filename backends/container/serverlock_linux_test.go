@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestOrphans has a server find containers of others.
+// TestOrphans has a server find containers of other servers.
 func TestOrphans(t *testing.T) {
 	d, c := newDouble(), config(t)
 	alive := New(d, c)
@@ -18,12 +18,12 @@ func TestOrphans(t *testing.T) {
 	living := alive.known.instance
 
 	dead, _ := newServerLock(c.StateDir)
-	dead.file.Close() // as a kernel does for a process that was killed
+	dead.file.Close() // like a kernel for a killed process
 	clean, _ := newServerLock(c.StateDir)
 	clean.close()
 	elsewhere, _ := newServerLock(t.TempDir())
 	dir := func(name string) string {
-		path := filepath.Join(living.runs, name, "of-the-test", "conn") // no number: a container that goes takes that with it
+		path := filepath.Join(living.runs, name, "of-the-test", "conn") // not a number, unlike the directories that a removed container takes along
 		os.MkdirAll(path, 0o711)
 		return path
 	}
@@ -37,8 +37,8 @@ func TestOrphans(t *testing.T) {
 	add(clean.name, clean.stateID, false)
 	add(living.name, living.stateID, true)
 	add(elsewhere.name, elsewhere.stateID, true)
-	add(dead.name, "0123456789abcdef", true)           // of a machine that has the same instances, as it were
-	add("../instances/"+dead.name, dead.stateID, true) // by somebody who would have us look elsewhere
+	add(dead.name, "0123456789abcdef", true)           // as of another machine with the same server names
+	add("../instances/"+dead.name, dead.stateID, true) // a path that leads elsewhere
 	add("", dead.stateID, true)
 
 	next := New(d, c)
@@ -74,7 +74,7 @@ func TestOrphans(t *testing.T) {
 	closeAndCheck(t, alive, d)
 }
 
-// TestServerLocks has several servers of one state directory begin and end at the same time.
+// TestServerLocks has several servers of one state directory start and end at the same time.
 func TestServerLocks(t *testing.T) {
 	dir := t.TempDir()
 	done := make(chan error)

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Start implements [backends.Backend]. It takes a container from the pool, if one fits.
+// Start implements [backends.Backend]. It uses a container of the pool, if one fits.
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	done, err := b.keepOpen()
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	return nil, err
 }
 
-// languageFor returns the language whose image is likely to have a program.
+// languageFor returns the language whose image is likely to contain a program.
 func languageFor(c *backends.Command) string {
 	if c == nil || len(c.Args) == 0 {
 		return "shell"
@@ -78,7 +78,7 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 	return s, nil
 }
 
-// startCold starts a sandbox in a new container, if need be in two attempts, or in as many as it takes others to leave.
+// startCold starts a sandbox in a new container, with one retry, or as many as it takes until the engine has room.
 func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	if p.image.ID == "" {
 		if err := b.findImage(ctx, p, b.config.Pull); err != nil {
@@ -90,14 +90,14 @@ func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*
 		s, err = b.startOnce(ctx, p, spec, false)
 	}
 	if err != nil && transient(err) && ctx.Err() == nil {
-		p.forgetSeed() // the volume may have been removed, and replaced by the engine with an empty one
+		p.forgetSeed() // the volume may have been removed, and replaced by an empty one
 		s, err = b.startOnce(ctx, p, spec, true)
 	}
 	return s, err
 }
 
-// startWarm starts a sandbox in an idle container, while the engine confirms that the language's image is still the one
-// of the last lookup: programs begin in no other. It returns nil if there is no such container.
+// startWarm starts a sandbox in an idle container, while the engine confirms that the language still has the image
+// of the last lookup: programs start in no other. It returns nil if there is no such container.
 func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s *sandbox, err error) {
 	now := *p
 	found := make(chan error, 1)
@@ -118,16 +118,16 @@ func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s
 		return s, nil
 	}
 	b.mu.Lock()
-	delete(b.plans, p.poolKey()) // or more of the old image would be made
+	delete(b.plans, p.poolKey()) // otherwise the pool would create more with the old image
 	b.mu.Unlock()
 	if s != nil {
-		s.Close() // which fills the pool
+		s.Close() // also refills the pool
 	}
 	p.image, p.title, p.warm = now.image, now.title, false
 	return b.startIdle(ctx, p, spec)
 }
 
-// refillAfter bounds the wait before a container for the next sandbox is started. Starting one keeps the machine busy
+// refillAfter bounds the wait before a container for the next sandbox is started. Starting one occupies the machine
 // for longer than most programs run, so it waits until the program has ended.
 const refillAfter = time.Second
 
@@ -145,8 +145,8 @@ func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, li
 	return s, nil
 }
 
-// startIdle starts a sandbox in a container of the pool, or of another server's. It returns nil if none would do;
-// nothing ran in those that were tried.
+// startIdle starts a sandbox in a container of the pool, or of another server's pool. It returns nil if none is
+// usable; nothing has run in the tried ones.
 func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
 		h, err := b.acquireIdle(ctx, p, spec)
@@ -166,7 +166,8 @@ func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*
 	}
 }
 
-// acquireIdle returns an idle container that is this server's alone; nil if there is none, for the reason in p.cold.
+// acquireIdle returns an idle container that belongs to this server alone; nil if there is none, with the reason in
+// p.cold.
 func (b *Backend) acquireIdle(ctx context.Context, p *plan, spec backends.Spec) (*initHandle, error) {
 	shared, is := b.engine.(Shared)
 	for {
@@ -190,8 +191,7 @@ func (b *Backend) acquireIdle(ctx context.Context, p *plan, spec backends.Spec) 
 	}
 }
 
-// leaseOther takes an idle container from another server; nil if there is none. One that can't be reached counts as
-// none.
+// leaseOther claims an idle container of another server; nil if there is none, or if it can't be reached.
 func (b *Backend) leaseOther(ctx context.Context, p *plan, spec backends.Spec, shared Shared) (*initHandle, error) {
 	model := *p
 	model.idle = true
@@ -209,11 +209,11 @@ func (b *Backend) leaseOther(ctx context.Context, p *plan, spec backends.Spec, s
 	return h, err
 }
 
-// warmOpenTimeout is how long an idle container's init may take to build a sandbox, which takes it milliseconds. The
-// container may have been paused by others.
+// warmOpenTimeout bounds the time in which an idle container's init builds a sandbox, which usually takes
+// milliseconds. Somebody may have paused the container.
 const warmOpenTimeout = 5 * time.Second
 
-// openWarm is open with warmOpenTimeout, for a container that another can replace.
+// openWarm is open with warmOpenTimeout, for a container that can be replaced by another.
 func (h *initHandle) openWarm(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	soon, cancel := context.WithTimeout(ctx, warmOpenTimeout)
 	defer cancel()
@@ -224,7 +224,7 @@ func (h *initHandle) openWarm(ctx context.Context, p *plan, spec backends.Spec) 
 	return s, err
 }
 
-// open has the init build the sandbox of spec, if the container has the layers that spec requires. After an error, the
+// open has the init build spec's sandbox, if the container has the layers that spec requires. After an error, the
 // caller removes the container.
 func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	facts := h.conn.Facts()

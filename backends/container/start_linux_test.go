@@ -20,13 +20,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// config is one for the double, in a state directory of the test's own.
+// config returns a configuration for the double, in a state directory of the test's own.
 func config(t *testing.T) Config {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(), Binary: staticProgram(t)}
 }
 
-// staticProgram is a program that could be an init: a file with the headers of one.
+// staticProgram makes a file that could be an init: it has the headers of a program.
 func staticProgram(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "static")
@@ -36,7 +36,7 @@ func staticProgram(t *testing.T) string {
 	return path
 }
 
-// closeAndCheck closes a backend, and sees that nothing is left of it.
+// closeAndCheck closes a backend, and checks that nothing of it is left.
 func closeAndCheck(t *testing.T, b *Backend, d *double) {
 	t.Helper()
 	if err := b.Close(); err != nil {
@@ -135,7 +135,7 @@ func TestCancelled(t *testing.T) {
 				if s == step {
 					end()
 					if closed {
-						<-b.ctx.Done() // and nevertheless the engine does what it was asked for
+						<-b.ctx.Done() // nevertheless the engine completes the request
 					}
 				}
 				return nil
@@ -158,9 +158,9 @@ func TestTransient(t *testing.T) {
 	flaky := errors.New("flaky engine")
 	for _, tt := range []struct {
 		name   string
-		step   string // that fails
+		step   string // the failing step
 		orders []string
-		want   []string // in the error; none for a success
+		want   []string // in the error; none for success
 		made   int
 	}{
 		{"start fails once", "start", nil, nil, 2},
@@ -209,7 +209,7 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-// TestLost has containers end while a program runs in them. None is run twice.
+// TestLost has containers end while a program runs in them. No program runs twice.
 func TestLost(t *testing.T) {
 	for _, tt := range []struct {
 		name, program string
@@ -256,7 +256,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestCancelledAnytime ends contexts when nobody looks.
+// TestCancelledAnytime ends contexts at random times.
 func TestCancelledAnytime(t *testing.T) {
 	d := newDouble()
 	b := New(d, config(t))
@@ -273,7 +273,7 @@ func TestCancelledAnytime(t *testing.T) {
 	closeAndCheck(t, b, d)
 }
 
-// TestLinger has an init, which can't be killed from here, not end when it should.
+// TestLinger has an init that can't be killed from here continue after the connection's end.
 func TestLinger(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Attach = true
@@ -292,7 +292,7 @@ func TestLinger(t *testing.T) {
 	closeAndCheck(t, b, d)
 }
 
-// TestLimit sets limits in both places, or in none.
+// TestLimit changes limits in both places, or in none.
 func TestLimit(t *testing.T) {
 	d := newDouble()
 	b := New(d, config(t))
@@ -329,7 +329,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestRefused are requests for which no container is made.
+// TestRefused checks requests for which no container is made.
 func TestRefused(t *testing.T) {
 	for name, change := range map[string]func(*backends.Spec){
 		"another profile":     func(s *backends.Spec) { s.Profile = "landlock" },
@@ -359,8 +359,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFull has an engine with room for two containers: idle ones give way, a container that is being removed is waited
-// for, and when none of either is left, a start is refused at once.
+// TestFull has an engine with room for two containers: idle ones give way, a start waits for a container in
+// removal, and is refused at once if there is neither.
 func TestFull(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 2

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// identity is the user of programs, in the container's numbers.
+// identity is the user of programs, as numbered in the container.
 type identity struct {
 	uid, gid int
 	keep     bool // Container.KeepID
@@ -22,7 +22,7 @@ type identity struct {
 
 func (i identity) String() string { return fmt.Sprintf("%d:%d", i.uid, i.gid) }
 
-// onHost returns the number that the user has on the host, -1 for one whom no file belongs to.
+// onHost returns the user's ID on the host, -1 for one that owns no file.
 func (i identity) onHost(info Info, us serverUser) int {
 	switch {
 	case i.keep:
@@ -33,17 +33,17 @@ func (i identity) onHost(info Info, us serverUser) int {
 	return i.uid
 }
 
-// The numbers of users that an engine does not map: a range that no distribution and no container manager
-// gives out (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
+// User IDs on an engine without a user namespace: a range that no distribution and no container manager assigns
+// (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
 const (
 	firstUID = 0x70000000
 	uids     = 0x0ffffffe
 )
 
-// serverUser is the user of this server, and the users that the system lets it map.
+// serverUser is the user of this server, and the users that the system permits it to map.
 type serverUser struct {
 	uid, gid int
-	mapped   int // users that an engine of ours can map besides ourselves; 0 if unknown
+	mapped   int // users that our engine can map besides ourselves; 0 if unknown
 }
 
 func currentUser() serverUser {
@@ -61,7 +61,7 @@ func currentUser() serverUser {
 	return s
 }
 
-// subordinate counts the users that subuid(5) gives to one of these names.
+// subordinate counts the users that subuid(5) assigns to these names.
 func subordinate(r io.Reader, names ...string) (n int) {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		fields := strings.Split(strings.TrimSpace(lines.Text()), ":")
@@ -77,9 +77,9 @@ func subordinate(r io.Reader, names ...string) (n int) {
 	return n
 }
 
-// chooseUser decides as whom the programs of a container run: a user who owns nothing, and where the numbers suffice
-// one that no other container has, since the kernel's limits count by user. Where directories of the host are mounted,
-// it must be a user who may read or write there.
+// chooseUser selects the user of a container's programs: one that owns no file and, if there are enough, that no
+// other container has, since the kernel's limits count by user. If host directories are mounted, it must be a user
+// who may read or write there.
 func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity, error) {
 	if maxMapped(info, us) < 1 {
 		return identity{}, backends.Refuse(engine+" maps no users into containers but its own: /etc/subuid and /etc/subgid give it no others",
@@ -101,20 +101,20 @@ func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity
 	return *owner, nil
 }
 
-// unprivileged returns a user that owns no files.
+// unprivileged returns a user that owns no file.
 func unprivileged(info Info, us serverUser) identity {
 	if !info.UserNS && !info.Rootless {
 		n := firstUID + rand.IntN(uids)
 		return identity{uid: n, gid: n}
 	}
-	// Images have users of their own, whose numbers are small.
+	// Images have users of their own with small numbers.
 	last := maxMapped(info, us)
 	first := min(10000, (last+1)/2)
 	n := first + rand.IntN(last-first+1)
 	return identity{uid: n, gid: n}
 }
 
-// maxMapped is the largest number of a user in containers, where their engine maps users.
+// maxMapped is the largest user ID in containers whose engine maps users.
 func maxMapped(info Info, us serverUser) int {
 	const usual = 1<<16 - 1
 	switch {
@@ -126,8 +126,8 @@ func maxMapped(info Info, us serverUser) int {
 	return usual
 }
 
-// ownIdentity returns the server's own user, which is not root: programs may do in mounted directories what the server
-// may.
+// ownIdentity returns the server's own user, which must not be root: programs may do in mounted directories what
+// the server may.
 func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	me := identity{uid: us.uid, gid: us.gid}
 	for _, b := range binds {
@@ -181,7 +181,7 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 	return owner, nil
 }
 
-// allows reports whether a mode lets a user write: the file's owner, a member of its group, or another.
+// allows reports whether a mode permits a user to write: the file's owner, a member of its group, or another.
 func allows(mode os.FileMode, owner, group bool) bool {
 	need := os.FileMode(0o2)
 	if mode.IsDir() {

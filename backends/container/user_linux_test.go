@@ -35,7 +35,7 @@ func TestChooseUser(t *testing.T) {
 		info         Info
 		us           serverUser
 		read, write  []string
-		want         string // "uid:gid", stranger, or what a refusal says
+		want         string // "uid:gid", stranger, or a part of the refusal
 		keep         bool
 	}{
 		{"root, nothing shown", "docker", rootful, root, nil, nil, stranger, false},
@@ -91,7 +91,7 @@ func TestChooseUser(t *testing.T) {
 func TestUnprivileged(t *testing.T) {
 	for _, tt := range []struct{ users, mapped, low, high int }{
 		{0, 65536, 10000, 65535}, {0, 0, 10000, 65535}, {0, 20000, 10000, 20000}, {0, 1000, 500, 1000}, {0, 1, 1, 1},
-		{65537, 0, 10000, 65535}, {1001, 65536, 500, 1000}, {2, 0, 1, 1}, // the engine knows better
+		{65537, 0, 10000, 65535}, {1001, 65536, 500, 1000}, {2, 0, 1, 1}, // the engine's number has precedence
 	} {
 		seen := map[int]bool{}
 		for range 200 {
@@ -119,7 +119,7 @@ func TestSubordinate(t *testing.T) {
 	}
 }
 
-// TestOnHost has the files of the host that a container's user owns looked at for rights of their own.
+// TestOnHost checks the host's files of a container's user for access rights of their own.
 func TestOnHost(t *testing.T) {
 	us := serverUser{uid: 1000}
 	for name, c := range map[string]struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// visible returns files that show a program its limits where runtimes look for them, by their paths inside. They take
-// the place of the host's, and of the cgroup's limit of memory, which the kernel keeps for memory and files together.
-// Nobody counts in them what is in use.
+// visible returns files that show a program its limits where runtimes look for them, by their paths inside. They
+// replace the host's, and the cgroup's memory limit, which the kernel keeps for memory and files together. They
+// contain limits only, no current usage.
 func visible(info Info, l backends.Limits) map[string]string {
 	n := backends.Cores(l.CPU, runtime.NumCPU())
 	cpuinfo, stat := hostProc()
@@ -30,7 +30,7 @@ func visible(info Info, l backends.Limits) map[string]string {
 	return files
 }
 
-// hostProc returns this machine's /proc/cpuinfo and /proc/stat; of the latter, what does not change is used.
+// hostProc returns this machine's /proc/cpuinfo and /proc/stat; only the constant parts of the latter are used.
 var hostProc = sync.OnceValues(func() (cpuinfo, stat string) {
 	read := func(name string) string {
 		text, _ := os.ReadFile(name)
@@ -39,7 +39,7 @@ var hostProc = sync.OnceValues(func() (cpuinfo, stat string) {
 	return read("/proc/cpuinfo"), read("/proc/stat")
 })
 
-// writeVisible writes the files of visible. Those that are mounted already are written over, and change inside.
+// writeVisible writes the files of visible. It overwrites mounted ones in place, so that they change inside.
 func (d *runDir) writeVisible(files map[string]string) error {
 	for at, text := range files {
 		f, err := os.OpenFile(d.visibleFile(at), os.O_WRONLY|os.O_CREATE, 0o644)
@@ -51,7 +51,7 @@ func (d *runDir) writeVisible(files map[string]string) error {
 			err = f.Truncate(int64(len(text)))
 		}
 		if err == nil {
-			err = f.Chmod(0o644) // whatever our umask is
+			err = f.Chmod(0o644) // independent of our umask
 		}
 		f.Close()
 		if err != nil {

@@ -10,14 +10,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// announcedSpec is a request that says what program comes.
+// announcedSpec returns a specification that announces its program.
 func announcedSpec() backends.Spec {
 	s := testSpec()
 	s.Program = &backends.Command{Args: []string{"spec"}}
 	return s
 }
 
-// TestForetold: what a container is prepared by may be another run's, of which it learns no more than it needs.
+// TestAnnouncedCommand: another run may use the prepared container, so the announcement contains only what an
+// interpreter needs.
 func TestAnnouncedCommand(t *testing.T) {
 	for _, tt := range []struct {
 		language string
@@ -39,7 +40,7 @@ func TestAnnouncedCommand(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptReady: then there is nothing to count, and no reason to give.
+// TestNoPool: without a pool there is nothing to count, and no reason to report.
 func TestNoPool(t *testing.T) {
 	d := newDouble()
 	b := New(d, config(t))
@@ -51,8 +52,8 @@ func TestNoPool(t *testing.T) {
 	}
 }
 
-// TestNextWaits has the container for the next sandbox be started when the program has ended, and not while it runs,
-// unless that takes long.
+// TestNextWaits checks that the container for the next sandbox is started when the program has ended, and not
+// before, unless that takes long.
 func TestNextWaits(t *testing.T) {
 	run := func(s *sandbox, program string, begun func(backends.Containment)) {
 		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{program}}, backends.Streams{Begun: begun}); err != nil {
@@ -80,8 +81,8 @@ func TestNextWaits(t *testing.T) {
 	}
 }
 
-// TestImageIsAskedFor: a container that was started ahead is not handed out before the engine has said that its image
-// still is the one of that name.
+// TestImageIsAskedFor: an idle container is not used before the engine has confirmed that its image still has the
+// configured name.
 func TestImageIsAskedFor(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 1
@@ -113,13 +114,13 @@ func TestImageIsAskedFor(t *testing.T) {
 	s.Close()
 }
 
-// TestSpent: Close waits for the end of PID 1 where a program may still be alive, and nowhere else.
+// TestProgramsExited: Close waits for the end of PID 1 if a program may still be alive, and only then.
 func TestProgramsExited(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		keep    bool
-		command string // that was executed
-		under   string // that is under way
+		command string // executed command
+		under   string // running command
 		want    bool
 	}{
 		{"nothing ran", false, "", "", true},

@@ -13,13 +13,13 @@ func TestContract(t *testing.T) {
 	enginetest.Contract(t, url, true, func() container.Engine { return New(Config{Host: url}) })
 }
 
-// TestHostileImages runs programs in images whose files are in the way.
+// TestHostileImages runs programs in images whose files collide with the backend's mounts.
 func TestHostileImages(t *testing.T) {
 	url := enginetest.Docker(t)
 	enginetest.HostileImages(t, url, func() container.Engine { return New(Config{Host: url}) })
 }
 
-// TestHidden tries to see what the server hides.
+// TestHidden tries to read files and directories that the server hides.
 func TestHidden(t *testing.T) {
 	url := enginetest.Docker(t)
 	enginetest.Hidden(t, url, func() container.Engine { return New(Config{Host: url}) })

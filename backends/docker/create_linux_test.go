@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// report is what guest says about its surroundings.
+// report is the guest program's description of its surroundings.
 type report struct {
 	Env, Args, Interfaces []string
 	UID, GID, PID         int
@@ -35,7 +35,7 @@ type report struct {
 	CgroupNS              string `json:"ns:cgroup"`
 }
 
-// inspectInside runs guest to see what it sees.
+// inspectInside runs guest in container c and returns its report.
 func inspectInside(t *testing.T, e *docker, c container.Container) report {
 	t.Helper()
 	out, stderr, x := run(t, e, c)
@@ -46,7 +46,7 @@ func inspectInside(t *testing.T, e *docker, c container.Container) report {
 	return s
 }
 
-// An image that wants to have a say changes nothing.
+// TestClosed checks that an image's own settings (user, volumes, health check, ...) change nothing.
 func TestClosed(t *testing.T) {
 	e := testEngine(t)
 	for _, image := range []string{"guest:1", "meddling:1"} {
@@ -126,7 +126,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// The files that an image has in its volumes are not copied, and no volume is made.
+// TestNoVolumes checks that no volume is made, and that an image's files in its volume paths are not copied.
 func TestNoVolumes(t *testing.T) {
 	e := testEngine(t)
 	run(t, e, plan(t, e, "meddling:1", "exit", "0"))

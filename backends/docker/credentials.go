@@ -30,7 +30,7 @@ func serverKey(domain string) string {
 	return domain
 }
 
-// registries lists the registries that have credentials or a helper of their own.
+// registries lists the registries with stored credentials or a credential helper of their own.
 func (s *settings) registries() []string {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(s.AuthConfigs)), maps.Keys(s.CredentialHelpers))
 	for i, key := range all {
@@ -40,8 +40,8 @@ func (s *settings) registries() []string {
 	return slices.Compact(all)
 }
 
-// credentials finds the user's credentials at a registry: from the registry's own helper, else from the helper for all,
-// else from the configuration. The zero value means none.
+// credentials returns the user's credentials for a registry: from the registry's own helper, else from the default
+// helper, else from the configuration file. The zero value means none.
 func (s *settings) credentials(ctx context.Context, name string) (registry.AuthConfig, error) {
 	key := serverKey(name)
 	if helper := cmp.Or(s.CredentialHelpers[key], s.CredentialHelpers[name], s.CredentialsStore); helper != "" {
@@ -61,8 +61,8 @@ func (s *settings) credentials(ctx context.Context, name string) (registry.AuthC
 	return c, err
 }
 
-// askHelper runs docker-credential-NAME get. A helper without an entry is no error. The library's own call would give
-// it our whole environment, and its output, which may be a secret, to who reads the error.
+// askHelper runs docker-credential-NAME get. A helper without an entry is not an error. The library's own call
+// would pass our whole environment to the helper, and put its output, which may be a secret, into the error.
 func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {
 	helper, err := engine.FindProgram(variable(s.environ, "PATH"), "docker-credential-"+name)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// What a daemon does to containers when it is asked to end, it tells.
+// TestDaemonStops checks that a stopping daemon reports what it did to its containers.
 func TestDaemonStops(t *testing.T) {
 	e := testEngine(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
@@ -36,7 +36,7 @@ func TestDaemonStops(t *testing.T) {
 	}
 }
 
-// A daemon that was killed can't tell, and its containers live until it is back, which ends them.
+// TestDaemonKilled checks that the containers of a killed daemon live until it is back and ends them.
 func TestDaemonKilled(t *testing.T) {
 	e, listening := countListeners(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
@@ -55,7 +55,8 @@ func TestDaemonKilled(t *testing.T) {
 	}
 }
 
-// A run whose attached streams are cut because the daemon dies fails, whatever the program had written by then.
+// TestDaemonKilledAttached checks that a run fails if the daemon's death cuts its attached streams, whatever the
+// program had written by then.
 func TestDaemonKilledAttached(t *testing.T) {
 	url := enginetest.Docker(t)
 	b := container.New(New(Config{Host: url}), container.Config{Images: enginetest.Images(t, url), Pull: "never",
@@ -82,7 +83,7 @@ func TestDaemonKilledAttached(t *testing.T) {
 	}
 }
 
-// firstWrite calls a function when something is written.
+// firstWrite calls f at the first write.
 type firstWrite struct{ f func() }
 
 func (o firstWrite) Write(b []byte) (int, error) { o.f(); return len(b), nil }

@@ -23,14 +23,14 @@ import (
 
 // Config locates the Docker Engine.
 type Config struct {
-	Host    string   // a URL such as unix:///run/docker.sock, tcp:// or ssh://; "" goes by the environment, contexts and the usual sockets
+	Host    string   // URL such as unix:///run/docker.sock, tcp:// or ssh://; "" searches the environment, contexts and usual sockets
 	Environ []string // nil is os.Environ()
-	// Dir will hold files for containers: the engine only counts as local (Info.Local) if it
-	// sees files made there. "" is the directory for temporary files.
+	// Dir holds files for containers: the engine counts as local (Info.Local) only if it sees files that are made
+	// there. "" is the directory for temporary files.
 	Dir string
 }
 
-// New returns the engine. Nothing is connected before it is used.
+// New returns the engine. It connects at the first call.
 func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
@@ -41,16 +41,16 @@ func New(c Config) container.Engine {
 	return &docker{config: c, sem: make(chan struct{}, 1)}
 }
 
-// docker implements [container.Engine], by the methods of its link once Info has connected.
+// docker implements [container.Engine] through the link that Info connects.
 type docker struct {
 	config Config
-	sem    chan struct{} // semaphore: held while connecting; waiting for it ends with the context
+	sem    chan struct{} // semaphore: held while connecting, so that waiting for it can end with the context
 	*link
 }
 
 func (e *docker) Name() string { return "docker" }
 
-// connect returns the connection, which is made once. After an error the next call tries again.
+// connect returns the connection, and dials it at the first call. After an error the next call tries again.
 func (e *docker) connect(ctx context.Context) (*link, error) {
 	select {
 	case e.sem <- struct{}{}:
@@ -81,7 +81,7 @@ func (e *docker) Close() error {
 	return e.link.api.Close()
 }
 
-// oldest is the version of the API of Docker 20.10: the first with cgroup namespaces and cgroup v2.
+// oldest is the API version of Docker 20.10, the first with cgroup namespaces and cgroup v2.
 const oldest = "1.41"
 
 // link is a connection to one Docker Engine.
@@ -89,10 +89,10 @@ type link struct {
 	client.Client
 	api      *moby.Client
 	endpoint endpoint
-	info     system.Info // its answer when it was connected
+	info     system.Info // the engine's answer at connection time
 }
 
-// dial connects, agrees on a version of the API, and refuses servers that are no usable Docker Engine.
+// dial connects, agrees on an API version, and refuses servers that are not a usable Docker Engine.
 func dial(ctx context.Context, p endpoint) (*link, error) {
 	options, err := p.options()
 	if err != nil {
@@ -111,7 +111,7 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 	return l, nil
 }
 
-// handshake checks the engine's version and kind.
+// handshake checks the engine's version and whether it is Docker.
 func (l *link) handshake(ctx context.Context) error {
 	ping, err := l.api.Ping(ctx, moby.PingOptions{NegotiateAPIVersion: true})
 	if err != nil && ping.APIVersion == "" {
@@ -129,7 +129,7 @@ func (l *link) handshake(ctx context.Context) error {
 		return l.explain("ask Docker for its version", err)
 	}
 	for _, part := range server.Components {
-		// Podman answers to most of Docker's API, but not with Docker's events and errors.
+		// Podman implements most of Docker's API, but without Docker's events and errors.
 		if strings.Contains(part.Name, "Podman") {
 			return backends.Refuse(fmt.Sprintf("what answers at %s is Podman", l.endpoint.Host), "choose ", remedy.Backend.With("podman"))
 		}
@@ -154,7 +154,7 @@ func (p endpoint) options() ([]moby.Opt, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The host's name is only for the header: ssh goes to the right place.
+	// The host's name only fills the header: ssh connects to the engine.
 	return []moby.Opt{moby.WithAPIVersionFromEnv(), moby.WithHost("http://docker.invalid"),
 		moby.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialSSH(ctx, args, p.login.environ)

@@ -20,13 +20,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// guests is what the engine of this process's tests has been given.
+// guests is the state that all tests of this process share: the engine's images.
 var guests struct {
 	sync.Once
 	err error
 }
 
-// testEngine is an engine that is connected with the tests' dockerd, which has images.
+// testEngine returns an engine that is connected to the tests' dockerd, which has the images.
 func testEngine(t *testing.T) *docker {
 	t.Helper()
 	e := connected(t, enginetest.Docker(t))
@@ -51,7 +51,7 @@ func connected(t *testing.T, url string) *docker {
 	return e
 }
 
-// meddling is what an image can say about the containers that are made from it.
+// meddling is a Dockerfile that sets everything an image can set for its containers.
 const meddling = `FROM guest:1
 ENTRYPOINT ["/guest", "exit", "77"]
 CMD ["more"]
@@ -65,7 +65,7 @@ HEALTHCHECK --interval=1s CMD ["/guest", "exit", "0"]
 LABEL other=1
 `
 
-// images makes guest:1 of a static program, and meddling:1 that says more about itself.
+// images builds guest:1 from a static program, and meddling:1 with the settings above.
 func images(e *docker) error {
 	dir, err := os.MkdirTemp("", "guest")
 	if err != nil {
@@ -99,7 +99,7 @@ func images(e *docker) error {
 	return e.Build(ctx, "meddling:1", archive(map[string]string{"Containerfile": meddling}), nil, nil)
 }
 
-// archive is a tar of executable files, and of empty ones after them.
+// archive returns a tar of executable files, followed by empty ones.
 func archive(files map[string]string, last ...string) io.Reader {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -114,12 +114,12 @@ func archive(files map[string]string, last ...string) io.Reader {
 	return &b
 }
 
-// wholeArchive is one for a volume.
+// wholeArchive returns an archive for a volume, with the end marker.
 func wholeArchive(files map[string]string) io.Reader { return archive(files, container.SeedEnd) }
 
 var names atomic.Int64
 
-// plan is a container that runs guest with args, in closed surroundings.
+// plan returns a closed container that runs guest with args.
 func plan(t *testing.T, e *docker, image string, args ...string) container.Container {
 	t.Helper()
 	i, err := e.Image(t.Context(), image)
@@ -152,7 +152,7 @@ func plan(t *testing.T, e *docker, image string, args ...string) container.Conta
 	}
 }
 
-// create makes a container that is gone when the test is.
+// create creates a container and removes it at the end of the test.
 func create(t *testing.T, e *docker, c container.Container) string {
 	t.Helper()
 	id, err := e.Create(t.Context(), c)
@@ -167,7 +167,7 @@ func create(t *testing.T, e *docker, c container.Container) string {
 	return id
 }
 
-// run runs a container to its end, and returns what it said, and how it ended.
+// run runs a container to its end, and returns its output and exit.
 func run(t *testing.T, e *docker, c container.Container) (stdout, stderr string, x container.Exit) {
 	t.Helper()
 	ctx := t.Context()

@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// withoutDocker returns a remedy that names the backends for people without Docker, too.
+// withoutDocker returns a remedy that also names the other backends, for machines without Docker.
 func withoutDocker(do any) remedy.Text {
 	return remedy.Text{do, "; ", remedy.Backend.With("podman"), " and ", remedy.Backend.With("process"), " need no Docker"}
 }
@@ -58,7 +58,7 @@ func startCommand(path string) any {
 	return remedy.Command.With("sudo service docker start")
 }
 
-// explain adds the operation to an error of the library, and returns a refusal where people can help.
+// explain adds the operation to an error of the library, and returns a refusal where the user can fix it.
 func (l *link) explain(doing string, err error) error {
 	switch {
 	case err == nil || errors.As(err, new(*backends.Refusal)):
@@ -73,7 +73,8 @@ func (l *link) explain(doing string, err error) error {
 	return client.Explain(doing, err)
 }
 
-// explainUnreachable explains why an engine that was reached before, or one behind a network, can't be reached.
+// explainUnreachable explains an engine that was reached before, or that is behind a network, and can't be reached
+// now.
 func (l *link) explainUnreachable(doing string, err error) error {
 	if path, ok := strings.CutPrefix(l.endpoint.Host, "unix://"); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -81,11 +82,11 @@ func (l *link) explainUnreachable(doing string, err error) error {
 		if now := probeSocket(ctx, path); now != nil {
 			return refuseSocket(path, now)
 		}
-		return fmt.Errorf("%s: %w", doing, err) // it answers again
+		return fmt.Errorf("%s: %w", doing, err) // the engine answers again
 	}
 	return backends.Refuse(fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.Host, client.Message(err)),
 		"docker -H ", l.endpoint.Host, " version shows whether it can be reached from here")
 }
 
-// probeTimeout is how long a socket may take to answer.
+// probeTimeout bounds the wait for a socket's answer.
 const probeTimeout = 2 * time.Second

@@ -17,11 +17,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// newFaultyProxy stands between us and the real engine. fault may answer or cut a request, and says whether it
-// did; pass hands it on to the engine.
+// newFaultyProxy starts a proxy in front of the real engine. fault may answer or cut a request and returns true if
+// it did; pass forwards the request to the engine.
 func newFaultyProxy(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool) *docker {
 	t.Helper()
-	testEngine(t) // has the images
+	testEngine(t) // loads the images
 	socket := strings.TrimPrefix(enginetest.Docker(t), "unix://")
 	u, _ := url.Parse("http://docker")
 	proxy := httputil.NewSingleHostReverseProxy(u)
@@ -30,8 +30,8 @@ func newFaultyProxy(t *testing.T, fault func(w http.ResponseWriter, r *http.Requ
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	proxy.Transport, proxy.FlushInterval = transport, -1
-	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { cut(w) } // as an engine that is away
-	dir, err := os.MkdirTemp("/tmp", "between")                                           // paths of sockets must be short
+	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { cut(w) } // like an engine that is gone
+	dir, err := os.MkdirTemp("/tmp", "between")                                           // socket paths must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +50,14 @@ func newFaultyProxy(t *testing.T, fault func(w http.ResponseWriter, r *http.Requ
 	return connected(t, "unix://"+l.Addr().String())
 }
 
-// cut ends a connection without an answer.
+// cut closes a connection without an answer.
 func cut(w http.ResponseWriter) {
 	if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		c.Close()
 	}
 }
 
-// faults are what can become of the first request for a path, and whether the engine gets it.
+// faults are the ways in which the first request for a path fails, before or after the engine gets it.
 var faults = map[string]func(w http.ResponseWriter, r *http.Request, pass http.Handler){
 	"cut before the engine": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { cut(w) },
 	"cut after the engine": func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
@@ -72,7 +72,7 @@ var faults = map[string]func(w http.ResponseWriter, r *http.Request, pass http.H
 	},
 }
 
-// faultOnce lets a fault happen to the first request for a path.
+// faultOnce applies a fault to the first request for a path.
 func faultOnce(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.Handler)) (func(http.ResponseWriter, *http.Request, http.Handler) bool, *atomic.Int64) {
 	var seen atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool {
@@ -84,8 +84,8 @@ func faultOnce(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, h
 	}, &seen
 }
 
-// Whatever becomes of the request to make a container, it is sent once, and nothing is left of it when its name is
-// removed.
+// TestCreateFails checks that the request to create a container is sent once, however it fails, and that removing
+// its name removes all of it.
 func TestCreateFails(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
@@ -106,7 +106,7 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the request to start a container, it is sent once.
+// TestStartFails checks that the request to start a container is sent once, however it fails.
 func TestStartFails(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
@@ -124,7 +124,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// A connection that breaks while we wait is made anew, and nothing is lost of what happened since.
+// TestWaitThroughCuts checks that Wait reconnects after a cut and misses no event in between.
 func TestWaitThroughCuts(t *testing.T) {
 	fault, seen := faultOnce(regexp.MustCompile(`/events$`), faults["cut before the engine"])
 	e := newFaultyProxy(t, fault)
@@ -155,7 +155,7 @@ func TestRemoveRetries(t *testing.T) {
 	}
 }
 
-// An engine that does not see our files is not local, and neither is one that sees all there could be.
+// TestInfoSeesNot checks that an engine is not local if it sees none of our files, or claims to see every path.
 func TestInfoSeesNot(t *testing.T) {
 	for name, status := range map[string]int{"sees nothing": http.StatusBadRequest, "sees everything": http.StatusNotFound} {
 		e := newFaultyProxy(t, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {

@@ -22,11 +22,11 @@ import (
 // endpoint is the address of a Docker Engine, with the settings for reaching it.
 type endpoint struct {
 	contextdocker.Endpoint
-	login *settings // for registries
+	login *settings // credentials for registries
 }
 
-// findEndpoint searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of DOCKER_CONTEXT or
-// of the configuration file, the usual sockets. Of the last, the first that answers counts.
+// findEndpoint searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of
+// DOCKER_CONTEXT or of the configuration file, and the usual sockets, of which the first that answers counts.
 func findEndpoint(ctx context.Context, c Config) (endpoint, error) {
 	s, err := readSettings(c.Environ)
 	if err != nil {
@@ -53,11 +53,11 @@ func findEndpoint(ctx context.Context, c Config) (endpoint, error) {
 	return p, p.check(ctx)
 }
 
-// check refuses addresses that can't be, and Unix sockets that don't answer: the library would hide why.
+// check refuses invalid addresses, and Unix sockets that don't answer: the library would hide the reason.
 func (p endpoint) check(ctx context.Context) error {
 	scheme, path, ok := strings.Cut(p.Host, "://")
 	if !ok || path == "" {
-		return fmt.Errorf("the address of Docker, %q, is no URL such as unix:///run/docker.sock", p.Host)
+		return fmt.Errorf("the address of Docker, %q, is not a URL such as unix:///run/docker.sock", p.Host)
 	}
 	switch scheme {
 	case "unix":
@@ -74,7 +74,7 @@ func (p endpoint) check(ctx context.Context) error {
 	return nil
 }
 
-// findSocket tries the sockets that Docker has by default.
+// findSocket returns the first of Docker's default sockets that answers.
 func findSocket(ctx context.Context, environ []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		return "npipe:////./pipe/docker_engine", nil
@@ -97,7 +97,7 @@ func findSocket(ctx context.Context, environ []string) (string, error) {
 	return "", refuseSocket(where, worst)
 }
 
-// probeSocket connects to a Unix socket, and disconnects.
+// probeSocket connects to a Unix socket and disconnects.
 func probeSocket(ctx context.Context, path string) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "unix", path)
@@ -107,7 +107,7 @@ func probeSocket(ctx context.Context, path string) error {
 	return c.Close()
 }
 
-// closeness ranks the reasons why a socket did not answer.
+// closeness ranks the reasons why a socket does not answer.
 func closeness(err error) int {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -120,7 +120,7 @@ func closeness(err error) int {
 	return 1
 }
 
-// variable returns the value of an environment variable: of several, the last counts.
+// variable returns the value of an environment variable; the last of several counts.
 func variable(environ []string, name string) string {
 	for _, kv := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(kv, name+"="); ok {

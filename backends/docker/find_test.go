@@ -23,13 +23,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// isRefusal reports whether an error is a refusal with these parts.
+// isRefusal reports whether an error is a refusal that contains this reason and remedy.
 func isRefusal(err error, reason, remedy string) bool {
 	var r *backends.Refusal
 	return errors.As(err, &r) && strings.Contains(r.Reason, reason) && strings.Contains(r.Remedy.String(), remedy)
 }
 
-// writeFile makes a file and the directories above it.
+// writeFile writes a file and makes its parent directories.
 func writeFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -49,7 +49,7 @@ func withContext(t *testing.T, dir, name, host string) string {
 	return id
 }
 
-// Who names the engine's address comes in the order that Docker's command has, too.
+// TestFind checks that the sources of the engine's address have the order of Docker's command.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withContext(t, dir, "work", "tcp://work:1")
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Certificates are asked for by variables and contexts, and what is asked for and broken is an error.
+// TestCertificates checks certificates from variables and contexts; requested but broken ones are an error.
 func TestCertificates(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -136,12 +136,12 @@ func endpointAt(host string) (p endpoint) {
 	return p
 }
 
-// Where no socket answers, people hear of the one that is closest to it, and what to type.
+// TestSockets checks that, if no socket answers, the error is about the one closest to working and has its remedy.
 func TestSockets(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has a pipe")
 	}
-	home, err := os.MkdirTemp("/tmp", "home") // paths of sockets must be short
+	home, err := os.MkdirTemp("/tmp", "home") // socket paths must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// fakeEngine answers as an engine does that can't be had here.
+// fakeEngine returns an engine with an API version or behaviour that no real engine here has.
 func fakeEngine(t *testing.T, api, version string) *docker {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -208,7 +208,7 @@ func TestRefusedEngines(t *testing.T) {
 	}
 }
 
-// What an engine says can do nothing to a terminal, and is still what somebody decides by.
+// TestExplain checks that an engine's messages can't control a terminal, and that their error kinds survive.
 func TestExplain(t *testing.T) {
 	cause := errors.New("no \x1b[31mroom\u202e\n")
 	err := (&link{}).explain("do it", cause)

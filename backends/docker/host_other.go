@@ -6,5 +6,5 @@ import "syscall"
 
 func ownSession() *syscall.SysProcAttr { return nil }
 
-// kernelRelease is "": here, containers of Linux run in a virtual machine.
+// kernelRelease returns "": on this system, Linux containers run in a virtual machine.
 func kernelRelease() string { return "" }

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownSession keeps ssh from the terminal: no question is asked there, and Ctrl-C does not cut the
-// connection before we are done with it.
+// ownSession detaches ssh from the terminal: it asks no question there, and Ctrl-C does not cut the connection
+// before we close it.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// kernelRelease returns the kernel's release, as uname -r prints it; on other systems than Linux, no engine has the
-// same.
+// kernelRelease returns the kernel's release, as uname -r prints it. Outside of Linux no engine has the same
+// release.
 func kernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

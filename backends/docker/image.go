@@ -40,7 +40,7 @@ func (l *link) Pull(ctx context.Context, ref string, progress func(string)) erro
 func (l *link) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, progress func(string)) error {
 	accounts := map[string]registry.AuthConfig{}
 	for _, name := range l.endpoint.login.registries() {
-		// Credentials that are not needed may fail.
+		// Credentials are optional here, so their error is ignored.
 		if a, err := l.endpoint.login.credentials(ctx, name); err == nil && a != (registry.AuthConfig{}) {
 			accounts[serverKey(name)] = a
 		}

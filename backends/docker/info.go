@@ -42,10 +42,10 @@ func (l *link) hasSecurityOption(name string) bool {
 	})
 }
 
-// missingLimits lists the resources for which the engine can't set limits.
+// missingLimits lists the resources that the engine can't limit.
 func (l *link) missingLimits() []string {
 	f := l.info
-	// A rootless engine without systemd's delegation has no cgroups at all, whatever the kernel could.
+	// A rootless engine without systemd's delegation has no cgroups at all, whatever the kernel supports.
 	none := f.CgroupDriver == "none"
 	var missing []string
 	for _, r := range []struct {
@@ -59,7 +59,7 @@ func (l *link) missingLimits() []string {
 	return missing
 }
 
-// goarch is Go's name for a machine of uname.
+// goarch returns Go's name for a machine name of uname.
 func goarch(machine string) string {
 	names := map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386", "armv6l": "arm", "armv7l": "arm"}
 	return cmp.Or(names[machine], machine)

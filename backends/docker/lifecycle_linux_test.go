@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// volumes are the anonymous ones that there are.
+// volumes lists the anonymous volumes.
 func volumes(t *testing.T, l *link) []string {
 	t.Helper()
 	r, err := l.api.VolumeList(t.Context(), client.VolumeListOptions{})
@@ -31,7 +31,7 @@ func volumes(t *testing.T, l *link) []string {
 	}
 	var names []string
 	for _, v := range r.Items {
-		if len(v.Name) == 64 { // a hash: it is anonymous
+		if len(v.Name) == 64 { // a hash: the volume is anonymous
 			names = append(names, v.Name)
 		}
 	}
@@ -58,7 +58,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// The engine does not see the directory: as with a forwarded socket, or from inside of a container.
+// TestInfoNotLocal hides the directory from the engine, as a forwarded socket or a container around this process
+// does.
 func TestInfoNotLocal(t *testing.T) {
 	e := testEngine(t)
 	l, err := e.connect(t.Context())
@@ -83,7 +84,8 @@ func TestInfoNotLocal(t *testing.T) {
 	}
 }
 
-// Bytes pass attached streams unchanged, in both directions, and the end of input arrives.
+// TestAttach checks that bytes pass attached streams unchanged in both directions, and that the end of input
+// arrives.
 func TestAttach(t *testing.T) {
 	e := testEngine(t)
 	id := create(t, e, plan(t, e, "guest:1", "echo"))
@@ -100,7 +102,7 @@ func TestAttach(t *testing.T) {
 	const size = 16 << 20
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		// All bytes, among them those that detach from terminals.
+		// All byte values, including those that detach terminals.
 		if _, err := io.CopyN(io.MultiWriter(s, sent), rand.NewChaCha8([32]byte{}), size); err != nil {
 			t.Error(err)
 		}
@@ -148,7 +150,7 @@ func TestUpdate(t *testing.T) {
 	if h.Memory != 32<<20 || h.MemorySwap != 32<<20 || h.PidsLimit == nil || *h.PidsLimit != 70 || h.NanoCPUs != int64(l.info.NCPU)*1e9 {
 		t.Errorf("got memory %d, with swap %d, PIDs %v, CPU %d", h.Memory, h.MemorySwap, h.PidsLimit, h.NanoCPUs)
 	}
-	// And the kernel thinks so, too.
+	// The kernel agrees.
 	pid := strconv.Itoa(i.Container.State.Pid)
 	b, err := os.ReadFile("/proc/" + pid + "/cgroup")
 	if err != nil {
@@ -164,7 +166,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Several who remove a container at once, among them the engine itself, all see it gone.
+// TestRemove removes a container from several goroutines and the engine at once: all see it gone.
 func TestRemove(t *testing.T) {
 	e := testEngine(t)
 	for range hosttest.Rounds(2, 5) {
@@ -263,7 +265,7 @@ func TestPullFails(t *testing.T) {
 	}
 }
 
-// Several servers that seed a volume at once: it is whole for each of them when its call returns.
+// TestSeed has several servers seed a volume at once: it is complete for each when its call returns.
 func TestSeed(t *testing.T) {
 	e := testEngine(t)
 	l, err := e.connect(t.Context())
@@ -299,7 +301,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// While somebody else fills a volume, nobody else does.
+// TestSeedWaits checks that nobody fills a volume while somebody else does.
 func TestSeedWaits(t *testing.T) {
 	t.Parallel()
 	e := testEngine(t)
@@ -326,7 +328,7 @@ func TestSeedWaits(t *testing.T) {
 	}
 }
 
-// A volume that somebody left half-filled is filled again.
+// TestSeedHalf checks that a volume that was left half-filled is filled again.
 func TestSeedHalf(t *testing.T) {
 	t.Parallel()
 	e := testEngine(t)
@@ -350,7 +352,7 @@ func TestSeedHalf(t *testing.T) {
 	if s := inspectInside(t, e, c); s.Binds != "whole" {
 		t.Errorf("got %q", s.Binds)
 	}
-	// And one that is whole is left alone.
+	// A complete volume is left alone.
 	if err := testEngine(t).Seed(t.Context(), "half", nil, wholeArchive(map[string]string{"file": "other"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +360,7 @@ func TestSeedHalf(t *testing.T) {
 	if s := inspectInside(t, e, c); s.Binds != "whole" {
 		t.Errorf("after another seed: got %.20q", s.Binds)
 	}
-	// And if somebody removes it, and the engine puts an empty one in its place, it is filled again.
+	// If somebody removes it and the engine replaces it by an empty one, it is filled again.
 	if err := e.Seed(t.Context(), "half", nil, broken{}, "guest:1"); err != nil {
 		t.Errorf("one that is whole: %v", err)
 	}

@@ -17,17 +17,17 @@ import (
 	moby "github.com/moby/moby/client"
 )
 
-// isLocal reports whether files and sockets of ours can be mounted into containers. All of it must hold:
+// isLocal reports whether our files and sockets can be mounted into containers. All of these must hold:
 //
-//   - The engine is reached over a Unix socket. But that may be forwarded by ssh, or lead into the
-//     virtual machine of Docker Desktop.
-//   - It has the kernel and the host name that we have. A virtual machine has not, a clone may.
-//   - It sees a file that we have just made in dir. A container that was given the host's socket, a
-//     daemon with a /tmp of its own, and a forwarded socket do not pass. Docker Desktop might, as it
-//     passes files on to its machine (where sockets among them are dead): hence the kernel.
-//   - Its runtime is one that starts processes of that same kernel: not gVisor or Kata.
+//   - The engine is reached over a Unix socket. But ssh may forward that, or it may lead into the virtual machine of
+//     Docker Desktop.
+//   - The engine has our kernel release and host name. A virtual machine differs, a clone may not.
+//   - The engine sees a file that we have just made in dir. A container with the host's socket, a daemon with a
+//     private /tmp and a forwarded socket fail here. Docker Desktop may pass, as it shares files with its machine
+//     (where sockets among them are dead): hence the kernel check.
+//   - The engine's runtime starts processes of that same kernel: not gVisor or Kata.
 //
-// Whatever is in doubt is not local, for attached streams always work.
+// An engine in doubt is not local, since attached streams always work.
 func (l *link) isLocal(ctx context.Context, dir string) (bool, error) {
 	name, err := os.Hostname()
 	kernel := kernelRelease()
@@ -48,7 +48,7 @@ func (l *link) isLocal(ctx context.Context, dir string) (bool, error) {
 	if there, err := l.seesPath(ctx, f.Name()); !there || err != nil {
 		return false, err
 	}
-	// And it must not see one that is not there, or else its answers mean nothing.
+	// The engine must not see a file that does not exist, else its answers mean nothing.
 	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -56,14 +56,14 @@ func (l *link) isLocal(ctx context.Context, dir string) (bool, error) {
 	return !there && err == nil, err
 }
 
-// markerPrefix begins the names of the files that engines are asked about. Each exists for milliseconds.
+// markerPrefix begins the names of the files that isLocal asks engines about. Each exists for milliseconds.
 const markerPrefix = "sandboxmcp-here-"
 
-// markerLifetime is the age from which such a file is one that a killed process left. An engine that answers later than
-// that is taken not to see our files, as whenever there is a doubt.
+// markerLifetime is the age at which a marker counts as left by a killed process. An engine that answers later is
+// taken as not local.
 const markerLifetime = 10 * time.Second
 
-// removeStale removes the files of killed processes.
+// removeStale removes the markers of killed processes.
 func removeStale(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, markerPrefix+"*"))
 	for _, file := range files {
@@ -73,8 +73,8 @@ func removeStale(dir string) {
 	}
 }
 
-// sameKernel reports whether the default runtime is one of those that share the engine's kernel. An operator may name
-// one freely; an unknown runtime counts as one that does not.
+// sameKernel reports whether the default runtime is known to share the engine's kernel. Operators name runtimes
+// freely; an unknown runtime counts as not sharing it.
 func (l *link) sameKernel() bool {
 	name := l.info.DefaultRuntime
 	if r, ok := l.info.Runtimes[l.info.DefaultRuntime]; ok && r.Path != "" {
@@ -83,8 +83,8 @@ func (l *link) sameKernel() bool {
 	return slices.Contains([]string{"runc", "crun", "youki", "nvidia", "nvidia-container-runtime", "io.containerd.runc.v2"}, name)
 }
 
-// seesPath reports whether the engine sees a path: it is asked to make a container that mounts the path, from an image that
-// can't exist. The engine reports a missing path first, and so nothing is made.
+// seesPath reports whether the engine sees a path. It asks for a container that mounts the path, from an image that
+// can't exist. The engine reports a missing path first, so nothing is made.
 func (l *link) seesPath(ctx context.Context, file string) (bool, error) {
 	made, err := l.api.ContainerCreate(ctx, moby.ContainerCreateOptions{
 		Config: &container.Config{Image: "sha256:" + strings.Repeat("0", 64), Cmd: []string{"/"}},
@@ -94,7 +94,7 @@ func (l *link) seesPath(ctx context.Context, file string) (bool, error) {
 		},
 	})
 	switch {
-	case err == nil: // an image that hashes to nothing but zeros: it is not to be trusted further
+	case err == nil: // an engine that has an image with an all-zero hash can't be trusted
 		_, err = l.api.ContainerRemove(ctx, made.ID, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		return false, err
 	case errdefs.IsNotFound(err):

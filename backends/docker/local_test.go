@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestRemoveStale removes what a process left that was killed while it asked, and nothing else.
+// TestRemoveStale checks that only the markers of a process that was killed during its check are removed.
 func TestRemoveStale(t *testing.T) {
 	dir := t.TempDir()
 	for name, age := range map[string]time.Duration{markerPrefix + "old": time.Hour, markerPrefix + "new": 0, "kept": time.Hour} {

@@ -25,7 +25,7 @@ type settings struct {
 	environ []string
 }
 
-// readSettings reads the user's configuration. A missing one is no error.
+// readSettings reads the user's configuration. A missing file is not an error.
 func readSettings(environ []string) (*settings, error) {
 	s := &settings{ConfigFile: configfile.New(""), dir: variable(environ, "DOCKER_CONFIG"), environ: environ}
 	if s.dir == "" {
@@ -43,7 +43,7 @@ func readSettings(environ []string) (*settings, error) {
 	return s, nil
 }
 
-// context looks up a Docker context: its address, and its certificates.
+// context returns the address and certificates of a Docker context.
 func (s *settings) context(name string) (contextdocker.Endpoint, error) {
 	all := store.New(filepath.Join(s.dir, "contexts"), store.NewConfig(nil,
 		store.EndpointTypeGetter(contextdocker.DockerEndpoint, func() any { return new(contextdocker.EndpointMeta) })))
@@ -68,9 +68,9 @@ func (s *settings) context(name string) (contextdocker.Endpoint, error) {
 	return e, nil
 }
 
-// certificates are those of DOCKER_TLS_VERIFY and DOCKER_CERT_PATH; nil without them. Docker's command does not check
-// the server's certificate where only the latter is set. We do: a forgotten variable must not open a root shell on a
-// machine's Docker, or connect to an impostor.
+// certificates returns those of DOCKER_TLS_VERIFY and DOCKER_CERT_PATH; nil without them. Docker's command does not
+// check the server's certificate if only the latter is set. We do: a forgotten variable must not open a root shell
+// on a machine's Docker, or connect to an impostor.
 func (s *settings) certificates() (*clicontext.TLSData, error) {
 	dir := variable(s.environ, "DOCKER_CERT_PATH")
 	if dir == "" && variable(s.environ, "DOCKER_TLS_VERIFY") == "" {

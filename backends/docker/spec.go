@@ -16,26 +16,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// containerConfig is the part of a container that an image can influence: each field that an image has is set.
+// containerConfig returns the settings that an image could override: each field that an image can set is set.
 func containerConfig(c container.Container) *api.Config {
 	return &api.Config{
 		Image:       c.Image,
 		Hostname:    c.Hostname,
 		User:        c.User,
-		Entrypoint:  c.Args, // with one of its own, a container does not take the image's command
+		Entrypoint:  c.Args, // an entrypoint set here makes Docker ignore the image's command
 		Env:         environment(c.Env),
 		Labels:      c.Labels,
 		WorkingDir:  "/",
 		Healthcheck: &api.HealthConfig{Test: []string{"NONE"}},
-		StopSignal:  "SIGKILL", // the image's could be one that is ignored, and hold up a daemon that stops
+		StopSignal:  "SIGKILL", // an image could name a signal that is ignored, which delays a daemon's shutdown
 		AttachStdin: c.Stdin, AttachStdout: c.Stdin, AttachStderr: c.Stdin,
 		OpenStdin: c.Stdin,
-		StdinOnce: c.Stdin, // when who is attached goes, its input ends
+		StdinOnce: c.Stdin, // input ends when the attached client disconnects
 	}
 }
 
-// environment leaves out variables without a value, also if the image has them: the engine removes a name alone.
-// HOSTNAME is the engine's.
+// environment leaves out variables without a value: the engine removes a variable whose name stands alone, also the
+// image's. HOSTNAME is the engine's.
 func environment(env []string) []string {
 	list := []string{"HOSTNAME"}
 	for _, kv := range env {
@@ -47,7 +47,7 @@ func environment(env []string) []string {
 	return list
 }
 
-// hostConfig is the part that only the engine decides. A field that is not set has the engine's default, which is the
+// hostConfig returns the settings that an image can't influence. An unset field has the engine's default, the
 // closed one.
 func (l *link) hostConfig(c container.Container) *api.HostConfig {
 	no := false
@@ -60,7 +60,7 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		NetworkMode:    "none",
 		DNS:            loopback,
 		DNSOptions:     []string{"timeout:1", "attempts:1"},
-		DNSSearch:      []string{"."}, // none: otherwise the host's
+		DNSSearch:      []string{"."}, // "." is an empty search list; without it the engine copies the host's
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    security,
 		ReadonlyRootfs: true,
@@ -71,7 +71,7 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		CgroupnsMode:   api.CgroupnsModePrivate,
 		LogConfig:      api.LogConfig{Type: "none"},
 		Init:           &no,
-		MaskedPaths: append([]string{ // those of Docker, which a list of our own replaces
+		MaskedPaths: append([]string{ // Docker's own, which our list replaces
 			"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
 			"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
 		}, c.Masked...),
@@ -82,17 +82,17 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 	return h
 }
 
-// resources converts limits for the engine. Zero stays zero, which means none when a container is made, and no change
-// when it runs.
+// resources converts limits for the engine. Zero stays zero: no limit at creation, no change of a running
+// container.
 func (l *link) resources(r container.Resources) api.Resources {
-	// Memory and swap together are the same as memory: so there is no swap.
+	// Memory plus swap equals memory, so there is no swap.
 	a := api.Resources{Memory: r.Memory, MemorySwap: r.Memory}
 	if r.PIDs > 0 {
 		a.PidsLimit = &r.PIDs
 	}
-	// More CPUs than there are, or any where the kernel can't count them, is an error for the engine.
+	// The engine refuses more CPUs than the machine has, and any CPU limit where the kernel can't count CPU time.
 	if r.CPU > 0 && l.info.CPUCfsQuota && l.info.CPUCfsPeriod && l.info.CgroupDriver != "none" {
-		const least = 1e7 // billionths of a core; less the kernel does not take
+		const least = 1e7 // billionths of a core; the kernel accepts no less
 		a.NanoCPUs = max(least, int64(r.CPU*1e9))
 		if limit := int64(l.info.NCPU) * 1e9; limit > 0 {
 			a.NanoCPUs = min(a.NanoCPUs, limit)
@@ -101,14 +101,14 @@ func (l *link) resources(r container.Resources) api.Resources {
 	return a
 }
 
-// ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word
-// for none, also where core_pattern is a pipe.
+// ulimits returns the limits of each process, and of all processes of a user. The core file limit is 1 byte, since
+// the kernel writes none at that size, also where core_pattern is a pipe.
 func ulimits(files int64) []*api.Ulimit {
 	processes := int64(container.Processes())
 	return []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}, {Name: "nofile", Soft: files, Hard: files}}
 }
 
-// gpuRequests requests graphics processors from whatever driver the engine has for them.
+// gpuRequests requests graphics processors from any driver that the engine has for them.
 func gpuRequests(which []string) []api.DeviceRequest {
 	if len(which) == 0 {
 		return nil
@@ -123,12 +123,12 @@ func gpuRequests(which []string) []api.DeviceRequest {
 // loopback is the address of a sandbox's DNS.
 var loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 
-// inodes is how many files a file system in memory may have, each of which costs the kernel memory that
-// Size does not count. The process backend has the same.
+// inodes limits the files of an in-memory file system: each costs kernel memory that Size does not count. The
+// process backend has the same limit.
 const inodes = "nr_inodes=256k"
 
-// tmpfs are the file systems in memory, as mount options by path: those that belong to the user, and those that cover
-// the image's volumes and the paths that no program may see.
+// tmpfs returns the in-memory file systems, as mount options by path: those that belong to the user, and those that
+// cover the image's volumes and hidden paths.
 func tmpfs(c container.Container) map[string]string {
 	uid, gid, _ := strings.Cut(c.User, ":")
 	m := map[string]string{}
@@ -142,7 +142,7 @@ func tmpfs(c container.Container) map[string]string {
 		}
 		m[path.Clean(t.Path)] = options
 	}
-	ours := slices.AppendSeq([]string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}, maps.Keys(m)) // the first are the engine's, in fact
+	ours := slices.AppendSeq([]string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}, maps.Keys(m)) // the first three belong to the engine
 	for _, b := range c.Binds {
 		ours = append(ours, path.Clean(b.Inside))
 	}
@@ -154,8 +154,9 @@ func tmpfs(c container.Container) map[string]string {
 	return m
 }
 
-// cover returns the options of an empty file system over a volume. Where one of our mounts lies below it, the runtime
-// has to make a directory for that, so it can't be read-only; but it belongs to root, and nobody else may write.
+// cover returns the options of an empty file system over a volume. If one of our mounts lies below it, the runtime
+// has to make a directory for that, so the file system can't be read-only; but root owns it, and nobody else may
+// write.
 func cover(volume string, ours []string) string {
 	const options = "size=4k,nr_inodes=64,mode=555,nosuid,nodev,noexec"
 	if slices.ContainsFunc(ours, func(p string) bool { return paths.Below(p, volume) }) {
@@ -164,8 +165,8 @@ func cover(volume string, ours []string) string {
 	return options + ",ro"
 }
 
-// mounts are the binds of the host's paths. An engine since 25 makes a directory read-only with everything that is
-// mounted below it, and must not fall back to less; before, only those mounts are that are binds of their own.
+// mounts returns the binds of the host's paths. Engines since version 25 make a directory read-only including all
+// mounts below it, and must not fall back to less; older ones do so only for mounts that are binds of their own.
 func (l *link) mounts(binds []container.Bind) []mount.Mount {
 	var all []mount.Mount
 	for _, b := range binds {
@@ -183,7 +184,8 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 	return all
 }
 
-// canMountRecursively reports whether the engine and its kernel (mount_setattr, 5.12) can make a whole tree of mounts read-only.
+// canMountRecursively reports whether the engine and its kernel (mount_setattr, 5.12) can make a whole mount tree
+// read-only.
 func (l *link) canMountRecursively() bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(l.info.KernelVersion, "%d.%d", &major, &minor)

@@ -18,12 +18,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// sshArgs returns ssh's command line to the Docker Engine at ssh://[user@]host[:port][/path/of/socket]. BatchMode,
-// because nobody can answer a question.
+// sshArgs returns ssh's command line to the Docker Engine at ssh://[user@]host[:port][/path/of/socket]. It sets
+// BatchMode, because nobody can answer ssh's questions.
 func sshArgs(address string) ([]string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("the address of Docker is no URL")
+		return nil, errors.New("the address of Docker is not a URL")
 	}
 	target, err := ssh.NewSpec(u)
 	if err != nil {
@@ -36,7 +36,8 @@ func sshArgs(address string) ([]string, error) {
 	return target.Command([]string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"}, remote...)
 }
 
-// dialSSH starts an ssh for one connection to the engine. The library's own would have our whole environment.
+// dialSSH starts an ssh process for one connection to the engine. The library's own would pass our whole
+// environment.
 func dialSSH(ctx context.Context, args, environ []string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func dialSSH(ctx context.Context, args, environ []string) (net.Conn, error) {
 	c := &sshConn{in: ours, out: theirs, cmd: cmd, ended: make(chan struct{})}
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, in, out, &c.stderr
 	cmd.SysProcAttr = ownSession()
-	cmd.WaitDelay = time.Second // a master that ssh left behind (ControlPersist) keeps standard error open
+	cmd.WaitDelay = time.Second // a master process that ssh leaves behind (ControlPersist) holds standard error open
 	err = cmd.Start()
 	in.Close()
 	out.Close()
@@ -81,7 +82,7 @@ type sshConn struct {
 	cmd     *exec.Cmd
 	stderr  engine.Tail // on its standard error
 	ended   chan struct{}
-	result  error // once ended
+	result  error // valid after the process has ended
 }
 
 func (c *sshConn) Read(b []byte) (int, error) {
@@ -101,7 +102,7 @@ func (c *sshConn) Read(b []byte) (int, error) {
 
 func (c *sshConn) Write(b []byte) (int, error) { return c.in.Write(b) }
 
-// CloseWrite tells the engine that nothing more comes.
+// CloseWrite closes the process's input, which ends the engine's.
 func (c *sshConn) CloseWrite() error { return c.in.Close() }
 
 func (c *sshConn) Close() error {

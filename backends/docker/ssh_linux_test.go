@@ -9,7 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// Everything works through ssh, with a real sshd, and is not taken for local.
+// TestSSH checks that every operation works through ssh with a real sshd, and that the engine does not count as
+// local.
 func TestSSH(t *testing.T) {
 	testEngine(t)
 	url, environ := enginetest.SSH(t, enginetest.Docker(t))

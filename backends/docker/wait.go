@@ -20,12 +20,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// eventTimeout is how long we wait for the events of a container that is known to have ended.
+// eventTimeout bounds the wait for the events of a container that has ended.
 const eventTimeout = time.Second
 
-// Wait reads the engine's events instead of its wait: only they report that the kernel killed something for want of
-// memory, and whether somebody else killed the container, and a container that removes itself can't be inspected. An
-// engine keeps its last 256 events and repeats them, so that it does not matter when Wait is called, within reason.
+// Wait reads the engine's events instead of calling its wait: only events report that the kernel killed a process
+// for want of memory, and that somebody else killed the container; and a container that removes itself can't be
+// inspected. An engine keeps and repeats its last 256 events, so Wait may be called late, within reason.
 func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 	var s exitEvents
 	for pause := 300 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
@@ -36,13 +36,14 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
 		}
-		// One that a network took away ends by its deadlines, too: here they can't be the caller's.
+		// A connection that the network cut also ends by a deadline; the caller's deadline can't be the reason
+		// here.
 		_, away := errors.AsType[net.Error](err)
 		if !away && !client.IsTemporary(err) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return container.Exit{}, l.explain("wait for container "+id, err)
 		}
-		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
-		// comes back: only it can tell.
+		// The daemon has gone. Its containers may live on (live-restore), or die now, or when it returns: only the
+		// daemon can tell.
 		s.cut = true
 		if !engine.Pause(ctx, pause) {
 			return container.Exit{}, ctx.Err()
@@ -55,13 +56,13 @@ func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	filter := make(moby.Filters).Add("type", "container").Add("container", id).Add("event", "die", "kill", "oom", "destroy")
-	stream := l.api.Events(ctx, moby.EventsListOptions{Since: "1", Filters: filter}) // 1970: all that it has
+	stream := l.api.Events(ctx, moby.EventsListOptions{Since: "1", Filters: filter}) // 1970: all events that it has
 	defer func() {
 		cancel()
-		for range stream.Err { // until its goroutine has ended
+		for range stream.Err { // until the stream's goroutine has ended
 		}
 	}()
-	// Only now: what happens after this inspection, the stream tells.
+	// Inspect only now: the stream reports every later change.
 	r, err := l.api.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return err
@@ -98,11 +99,11 @@ func hasEnded(s *api.State) bool {
 type exitEvents struct {
 	oom, died, cut bool
 	code           int
-	kill           string     // the last signal that was sent through the engine
-	state          *api.State // as inspected, if the events did not tell
+	kill           string     // last signal sent through the engine
+	state          *api.State // as inspected, if no event reported the end
 }
 
-// addEvent adds an event, and reports whether it was the last that matters.
+// addEvent adds an event, and reports whether it is the last relevant one.
 func (s *exitEvents) addEvent(m events.Message) bool {
 	switch m.Action {
 	case events.ActionOOM:
@@ -119,7 +120,7 @@ func (s *exitEvents) addEvent(m events.Message) bool {
 	return false
 }
 
-// summary summarises the events.
+// summary builds the Exit from the events.
 func (s *exitEvents) summary() container.Exit {
 	x := container.Exit{Code: s.code, OOM: s.oom}
 	switch {
@@ -135,7 +136,7 @@ func (s *exitEvents) summary() container.Exit {
 	return x
 }
 
-// cause names causes outside of the program. The engine reports a docker kill, a docker stop and a docker rm --force in
+// cause names a cause outside of the program. The engine reports docker kill, docker stop and docker rm --force in
 // the same way: as a signal.
 func (s *exitEvents) cause(x container.Exit) string {
 	switch {

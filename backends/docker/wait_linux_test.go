@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// waitExit is the Exit that a Wait in the background returns.
+// waitExit runs Wait in the background and returns a channel of its Exit.
 func waitExit(t *testing.T, e *docker, id string) <-chan container.Exit {
 	t.Helper()
 	c := make(chan container.Exit, 1)
@@ -29,7 +29,7 @@ func waitExit(t *testing.T, e *docker, id string) <-chan container.Exit {
 	return c
 }
 
-// heard counts answers that have begun.
+// heard counts the responses that have begun.
 type heard struct {
 	http.ResponseWriter
 	n *atomic.Int64
@@ -38,7 +38,7 @@ type heard struct {
 func (h heard) WriteHeader(code int)        { h.ResponseWriter.WriteHeader(code); h.n.Add(1) }
 func (h heard) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// countListeners is an engine, and how often somebody began to hear its events.
+// countListeners returns an engine, and a counter of its event streams that have begun.
 func countListeners(t *testing.T) (e *docker, listening *atomic.Int64) {
 	t.Helper()
 	listening = new(atomic.Int64)
@@ -68,8 +68,8 @@ func TestWait(t *testing.T) {
 		name  string
 		args  []string
 		do    func(id string) error
-		want  container.Exit // Why is a part of what is said
-		never bool           // it is not started
+		want  container.Exit // Why is a substring of the reason
+		never bool           // the container is not started
 	}{
 		{"code", []string{"exit", "7"}, nil, container.Exit{Code: 7}, false},
 		{"success", []string{"exit", "0"}, nil, container.Exit{}, false},
@@ -125,7 +125,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Without the engine's memory, all that can be said is that it is gone.
+// TestWaitForNothing asks about a container whose events the engine no longer has: Wait reports only that it is
+// gone.
 func TestWaitForNothing(t *testing.T) {
 	e := testEngine(t)
 	if x := <-waitExit(t, e, strings.Repeat("ab", 32)); !x.Removed {

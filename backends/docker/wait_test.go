@@ -14,7 +14,7 @@ import (
 	moby "github.com/moby/moby/client"
 )
 
-// TestWaitAcrossNetworks waits on while the network does not carry what is asked, or cuts the events in the middle.
+// TestWaitAcrossNetworks checks that Wait goes on while the network drops requests or cuts the events.
 func TestWaitAcrossNetworks(t *testing.T) {
 	t.Parallel()
 	var streams atomic.Int64
@@ -57,7 +57,7 @@ func TestWaitAcrossNetworks(t *testing.T) {
 	}
 }
 
-// timeout is what package net says of a dial that took too long.
+// timeout is the error that package net returns for a dial timeout.
 type timeout struct{ error }
 
 func (timeout) Is(target error) bool { return target == context.DeadlineExceeded }

@@ -1,4 +1,4 @@
-// Package duplex speaks HTTP/2 over one stream of bytes: the channel of a command, or the connection with a container's
+// Package duplex speaks HTTP/2 over one byte stream: a command's channel, or the connection with a container's
 // init.
 package duplex
 
@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Conn is a stream as net/http wants a connection.
+// Conn adapts a stream to the connection that net/http needs.
 type Conn struct {
 	io.ReadWriteCloser
 	closed chan struct{}
 	once   sync.Once
 }
 
-// New returns a stream as a connection, which owns it. Closing the stream must end a Read and a Write that wait.
+// New returns stream s as a connection, which owns it. Closing s must end pending Read and Write calls.
 func New(s io.ReadWriteCloser) *Conn { return &Conn{ReadWriteCloser: s, closed: make(chan struct{})} }
 
-// Closed returns a channel that is closed when the connection was closed here.
+// Closed returns a channel that is closed by Close.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
-// Close implements [net.Conn], as do the next.
+// Close implements [net.Conn], as do the following methods.
 func (c *Conn) Close() (err error) {
 	c.once.Do(func() {
 		close(c.closed)
@@ -34,7 +34,7 @@ func (c *Conn) Close() (err error) {
 	return err
 }
 
-// SetWriteDeadline bounds a Write where the stream can, so that the other side can't hold it up for ever.
+// SetWriteDeadline bounds Write if the stream supports it, so that the other side can't block it for ever.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	if d, ok := c.ReadWriteCloser.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		return d.SetWriteDeadline(t)
@@ -42,30 +42,30 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-func (c *Conn) SetReadDeadline(time.Time) error { return nil } // net/http only takes back what it never sets
+func (c *Conn) SetReadDeadline(time.Time) error { return nil } // net/http calls it only to clear deadlines, and sets none
 func (c *Conn) SetDeadline(time.Time) error     { return nil }
 func (c *Conn) LocalAddr() net.Addr             { return &net.UnixAddr{Net: "unix"} }
 func (c *Conn) RemoteAddr() net.Addr            { return &net.UnixAddr{Net: "unix"} }
 
-// conn is a Conn, or more than one.
+// conn is a Conn, or a type that embeds it.
 type conn interface {
 	net.Conn
 	Closed() <-chan struct{}
 }
 
-// Serve has a server answer on one connection, and returns when that has ended.
+// Serve has server s answer one connection, and returns when that has ended.
 func Serve(s *http.Server, c conn) {
 	s.Protocols, s.ErrorLog = protocols(), log.New(io.Discard, "", 0)
-	s.Serve(&listener{conn: c}) // its error is that the connection has ended
+	s.Serve(&listener{conn: c}) // its error only reports the connection's end
 }
 
-// listener accepts one connection, and then waits until that is closed.
+// listener accepts one connection, and then blocks until that is closed.
 type listener struct {
 	conn
 	accepted bool
 }
 
-// Accept implements [net.Listener]: a server calls it again when it has returned.
+// Accept implements [net.Listener]: a server calls it again after each return.
 func (l *listener) Accept() (net.Conn, error) {
 	if !l.accepted {
 		l.accepted = true
@@ -78,14 +78,14 @@ func (l *listener) Accept() (net.Conn, error) {
 // Addr implements [net.Listener].
 func (l *listener) Addr() net.Addr { return l.LocalAddr() }
 
-// Client returns a client for one connection, with the settings of a transport.
+// Client returns an HTTP client for one connection, with the settings of transport t.
 func Client(ctx context.Context, c net.Conn, t *http.Transport) (*http.ClientConn, error) {
 	t.Protocols, t.DisableCompression = protocols(), true
 	t.DialContext = func(context.Context, string, string) (net.Conn, error) { return c, nil }
 	return t.NewClientConn(ctx, "http", "peer:80")
 }
 
-// protocols is HTTP/2 without TLS.
+// protocols returns HTTP/2 without TLS.
 func protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)

@@ -21,23 +21,23 @@ import (
 const (
 	headerEntry = "Entry"
 	maxStreams  = 512 // requests to one agent at once
-	// StartTimeout bounds the agent's start, and answerTimeout the beginning of an answer on a busy machine, and a whole
-	// list.
+	// StartTimeout bounds the agent's start; answerTimeout bounds the wait for an answer's beginning on a busy
+	// machine, and a whole list.
 	StartTimeout  = 30 * time.Second
 	answerTimeout = 60 * time.Second
 )
 
-// Client is the server's end of an agent. Its methods may be called concurrently.
+// Client is the server's side of an agent. Its methods may be called concurrently.
 type Client struct {
 	http  *http.ClientConn
 	large ListSlots
 	kill  context.CancelFunc
 	done  chan struct{} // closed when the agent has ended
-	err   error         // why
+	err   error         // the reason
 }
 
-// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox. Its large lists wait for a
-// place among those of all agents that were given the same.
+// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox. Its large lists share
+// the slots with all agents that get the same ListSlots.
 func Start(ctx context.Context, sandbox backends.Sandbox, large ListSlots) (*Client, error) {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{large: large, kill: kill, done: make(chan struct{})}
@@ -84,7 +84,7 @@ func (c *Client) connect(ctx context.Context, s io.ReadWriteCloser) (err error) 
 	return nil
 }
 
-// Ended reports whether the agent is gone.
+// Ended reports whether the agent has ended.
 func (c *Client) Ended() bool {
 	select {
 	case <-c.done:
@@ -94,13 +94,14 @@ func (c *Client) Ended() bool {
 	}
 }
 
-// Close ends the agent, and waits for that.
+// Close ends the agent and waits for its end.
 func (c *Client) Close() {
 	c.kill()
 	<-c.done
 }
 
-// send sends a request. A response of the agent's own error is that error. Closing the body of another ends the request.
+// send sends a request. A response with an agent's error becomes that error. Closing the body of any other response
+// ends the request.
 func (c *Client) send(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, error) {
 	query, err := encodeArguments(args)
 	if err != nil {
@@ -120,7 +121,7 @@ func (c *Client) send(ctx context.Context, method, path string, args url.Values,
 	return nil, why
 }
 
-// encodeArguments returns the query of a request, which is among the headers that the agent takes.
+// encodeArguments returns a request's query, which counts towards the headers that the agent accepts.
 func encodeArguments(args url.Values) (query string, err error) {
 	size := 0
 	for _, values := range args {
@@ -128,7 +129,7 @@ func encodeArguments(args url.Values) (query string, err error) {
 			size += len(v)
 		}
 	}
-	if size <= maxQuery { // or encoding it would only take memory
+	if size <= maxQuery { // encoding a longer query would only use memory
 		query = args.Encode()
 	}
 	if max(size, len(query)) > maxQuery {
@@ -168,7 +169,7 @@ func (c *Client) Move(ctx context.Context, from, to string) (e Entry, err error)
 	return e, err
 }
 
-// Remove removes a file, or a directory with all that is in it. It is no error if there is none.
+// Remove removes a file, or a directory with its contents. A missing path is not an error.
 func (c *Client) Remove(ctx context.Context, path string) error {
 	return c.call(ctx, http.MethodPost, "/remove", url.Values{"path": {path}}, nil, &struct{}{})
 }
@@ -183,7 +184,7 @@ func (c *Client) Write(ctx context.Context, p FileWrite, content io.Reader) (e E
 	return e, err
 }
 
-// Read opens a file. The caller closes it.
+// Read opens a file. The caller closes content.
 func (c *Client) Read(ctx context.Context, path string) (e Entry, content io.ReadCloser, err error) {
 	res, err := c.send(ctx, http.MethodGet, "/file", url.Values{"path": {path}}, nil)
 	if err != nil {
@@ -204,12 +205,12 @@ func (c *Client) Read(ctx context.Context, path string) (e Entry, content io.Rea
 type Watch struct {
 	Path      string
 	Recursive bool
-	Entries   bool // events come with the entry
+	Entries   bool // add the entry to each event
 }
 
-// Watch calls begun when the directory is watched, and then event for each change, until ctx ends, event returns an
-// error or the directory is gone. What begun is given returns when event was called for every change that had been made
-// before.
+// Watch calls begun once the directory is watched, and then event for each change, until ctx ends, event returns an
+// error or the directory is gone. The function caughtUp returns once event was called for every change made before
+// its call.
 func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(context.Context) error) error, event func(Event) error) error {
 	args := url.Values{"path": {w.Path}}
 	if w.Recursive {
@@ -221,7 +222,7 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(co
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, questions := io.Pipe()
-	context.AfterFunc(ctx, func() { in.Close() }) // the transport sees no end of ctx while it reads
+	context.AfterFunc(ctx, func() { in.Close() }) // the transport does not notice the end of ctx while it reads
 	res, err := c.send(ctx, http.MethodPost, "/watch", args, in)
 	if err != nil {
 		return err
@@ -259,7 +260,7 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(co
 			err = begun(caughtUp)
 		case e == Event{}:
 			mu.Lock()
-			if len(asked) > 0 { // who has taken the agent over may answer unasked
+			if len(asked) > 0 { // a program that controls the agent may send unrequested answers
 				close(asked[0])
 				asked = asked[1:]
 			}
@@ -280,7 +281,7 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(co
 // Dial connects to a port of the sandbox's loopback.
 func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	in, out := io.Pipe()
-	// The connection outlives the request's context, and is bounded by its Close.
+	// The connection outlives the request's context; Close ends it.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	res, err := c.send(life, http.MethodPost, "/dial", url.Values{"port": {strconv.Itoa(port)}}, in)
@@ -298,7 +299,7 @@ func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	}}), nil
 }
 
-// dialled is a connection through the agent. It has no deadlines.
+// dialled is a connection through the agent. It does not support deadlines.
 type dialled struct {
 	io.Reader
 	io.Writer

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statPath describes one path, without following a link at its end.
+// statPath describes one path; a link at its end is not followed.
 func statPath(path string) (*Entry, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func newEntry(path string, info fs.FileInfo) *Entry {
 	return e
 }
 
-// encodableTime returns a time that JSON and the protocol have a spelling for: a file may have any.
+// encodableTime returns a time that JSON and the protocol can represent: a file may have any.
 func encodableTime(t time.Time) time.Time {
 	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	switch t = t.UTC(); {
@@ -76,7 +76,7 @@ func kindOf(mode fs.FileMode) string {
 	return Other
 }
 
-// metadata returns what an upload has brought with the file; none where it can't be read.
+// metadata returns the metadata that was uploaded with the file; nil if it can't be read.
 func metadata(path string) map[string]string {
 	var m map[string]string
 	for _, name := range attributeNames(func(list []byte) (int, error) { return unix.Llistxattr(path, list) }) {
@@ -93,7 +93,7 @@ func metadata(path string) map[string]string {
 	return m
 }
 
-// attributeNames returns the names of a file's metadata, which list has among others.
+// attributeNames returns the names of a file's metadata among the attributes that list returns.
 func attributeNames(list func([]byte) (int, error)) (names []string) {
 	all := make([]byte, 64<<10)
 	n, err := list(all)
@@ -121,7 +121,7 @@ func setMetadata(f *os.File, m map[string]string) error {
 	return nil
 }
 
-// listDir walks a directory in lexical order, depth levels deep. Links in it are not followed.
+// listDir walks a directory in lexical order, depth levels deep. It follows no links.
 func listDir(dir string, depth int) ([]*Entry, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil && strings.Contains(err.Error(), "too many links") {
@@ -147,7 +147,7 @@ func listDir(dir string, depth int) ([]*Entry, error) {
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil // it is gone
+			return nil // removed meanwhile
 		}
 		if len(entries) == maxEntries {
 			return errorf(TooMany, "%s has more than %d entries: list its directories one by one", dir, maxEntries)
@@ -177,12 +177,12 @@ func sendFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set(headerEntry, strconv.QuoteToASCII(string(head)))
 	if _, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{f}, make([]byte, chunk)); err != nil {
-		panic(http.ErrAbortHandler) // it can't be told otherwise any more
+		panic(http.ErrAbortHandler) // the response has begun: only an abort can report the error
 	}
 	return nil
 }
 
-// openRegular opens a file for reading. A fifo must not block it, and a device is no content.
+// openRegular opens a file for reading. A FIFO must not block it, and a device has no content.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -203,7 +203,7 @@ func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// receiveFile writes a file from the body, and makes its parent directories.
+// receiveFile writes a file from the request's body, and makes its parent directories.
 func receiveFile(w http.ResponseWriter, r *http.Request) error {
 	var p FileWrite
 	if err := json.Unmarshal([]byte(r.FormValue("put")), &p); err != nil {
@@ -233,7 +233,7 @@ func receiveFile(w http.ResponseWriter, r *http.Request) error {
 
 func makeParents(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
 
-// writeInPlace writes the file itself.
+// writeInPlace overwrites the file itself.
 func writeInPlace(p FileWrite, body io.Reader) error {
 	f, err := os.OpenFile(p.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, fs.FileMode(p.Mode&0o777))
 	if err != nil {
@@ -243,11 +243,11 @@ func writeInPlace(p FileWrite, body io.Reader) error {
 		f.Close()
 		return errorf(Invalid, "path '%s' is not a regular file", p.Path)
 	}
-	f.Chown(os.Getuid(), os.Getgid()) // changes nothing, but clients of E2B's count on an event of it, between those of the file's creation and of its content
+	f.Chown(os.Getuid(), os.Getgid()) // changes nothing, but E2B's clients expect its event between those of creation and content
 	return writeContent(f, p, body)
 }
 
-// writeWhole writes a new file beside the old one, and then puts it in its place.
+// writeWhole writes a new file beside the old one and renames it to the path.
 func writeWhole(p FileWrite, body io.Reader) error {
 	if target, err := filepath.EvalSymlinks(p.Path); err == nil {
 		p.Path = target
@@ -256,7 +256,7 @@ func writeWhole(p FileWrite, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it is in its place
+	defer os.Remove(f.Name()) // fails after the rename
 	mode := fs.FileMode(p.Mode & 0o777)
 	if old, err := os.Stat(p.Path); err == nil {
 		mode = old.Mode().Perm()
@@ -280,7 +280,7 @@ func writeContent(f *os.File, p FileWrite, body io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// mkdir makes a directory and its parents. One that is there is an error.
+// mkdir makes a directory and its parents. An existing directory is an error.
 func mkdir(path string) (*Entry, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, errorf(Exists, "directory already exists: %s", path)
@@ -293,7 +293,7 @@ func mkdir(path string) (*Entry, error) {
 	return statPath(path)
 }
 
-// move renames a file or directory, and makes the parents of its new place.
+// move renames a file or directory, and makes the parents of its new path.
 func move(from, to string) (*Entry, error) {
 	if _, err := os.Lstat(from); err != nil {
 		return nil, err
@@ -311,8 +311,8 @@ func move(from, to string) (*Entry, error) {
 	return statPath(to)
 }
 
-// moveAcross moves a file or a directory to another mount: a copy takes the place of what is there, and then the original is
-// removed.
+// moveAcross moves a file or a directory to another mount: it copies over the destination and then removes the
+// original.
 func moveAcross(from, to string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".move-*")
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package guest is an agent inside of a sandbox: it serves the sandbox's files, changes of directories and ports to the
-// server.
+// Package guest is the agent inside a sandbox: it gives the server access to the sandbox's files, directory changes
+// and ports.
 //
-// It is this program itself, executed as a process of the sandbox like any other (backends.GuestPath), and speaks
-// HTTP/2 on its private channel. So each access has the sandbox's own rights and layers: no link, rename or mount of a
-// program's can lead the server to a file of the host, because the server opens none. A program may end the agent,
-// which is started again; it can't trace it, and whatever the agent answers is checked and bounded as a program's own
-// words are.
+// The agent is this program itself, executed as a process of the sandbox like any other (backends.GuestPath), and
+// speaks HTTP/2 on its private channel. So each access has the sandbox's own rights and layers: no link, rename or
+// mount of a program can lead the server to a file of the host, because the server opens none. A program may end
+// the agent, and the server starts it again; a program can't trace it. The server checks and bounds the agent's
+// answers like a program's own output.
 package guest
 
 import (
@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// Argument is the only argument with which this program becomes the agent.
+// Argument is the sole argument that makes this program the agent.
 const Argument = "guest"
 
 // Kinds of an entry.
 const (
 	File      = "file"
 	Directory = "dir"
-	Symlink   = "symlink" // that leads nowhere, or in circles
-	Other     = "other"   // a socket, a device, a fifo
+	Symlink   = "symlink" // with a missing target, or in a loop
+	Other     = "other"   // socket, device or FIFO
 )
 
-// Entry is a file or a directory of the sandbox. Names that are not UTF-8 are shown with U+FFFD.
+// Entry is a file or a directory of the sandbox. In names that are not UTF-8, U+FFFD replaces the invalid bytes.
 type Entry struct {
 	Name, Path string
-	Kind       string // of what a symbolic link leads to
+	Kind       string // of a symbolic link's target
 	Size       int64  // bytes
-	Mode       uint32 // permission bits of what a link leads to
+	Mode       uint32 // permission bits of a link's target
 	Text       string // type and permissions as "-rw-r--r--"
 	Owner      string // user name, or number
 	Group      string
 	Modified   time.Time
-	Target     string            `json:",omitempty"` // where a symbolic link leads to; "" for no link
-	Metadata   map[string]string `json:",omitempty"` // of uploads, in extended attributes
+	Target     string            `json:",omitempty"` // of a symbolic link; "" for others
+	Metadata   map[string]string `json:",omitempty"` // of an upload, in extended attributes
 }
 
 // Operations of an event.
@@ -43,7 +43,7 @@ const (
 	Created = "create"
 	Written = "write"
 	Removed = "remove"
-	Renamed = "rename" // away
+	Renamed = "rename" // to another name
 	Chmod   = "chmod"
 )
 
@@ -51,7 +51,7 @@ const (
 type Event struct {
 	Name  string // relative to the directory
 	Op    string
-	Entry *Entry `json:",omitempty"` // if it was asked for, and the file is there
+	Entry *Entry `json:",omitempty"` // if Watch.Entries is set and the file exists
 }
 
 // Reasons of an [Error].
@@ -67,7 +67,7 @@ const (
 	TooMany      = "too many"
 )
 
-// Error is why the agent could not do something.
+// Error is the agent's reason for a failed operation.
 type Error struct {
 	Reason  string
 	Message string
@@ -84,7 +84,7 @@ type FileWrite struct {
 	Path     string
 	Mode     uint32 // permission bits of a new file; 0 is 0644
 	Metadata map[string]string
-	// Whole writes a new file and puts it into the place of the old one once it is complete. Otherwise the file itself is
+	// Whole writes a new file and renames it over the old one once it is complete. Otherwise the file itself is
 	// written, through links, as a program would.
 	Whole bool
 }
@@ -93,8 +93,8 @@ type FileWrite struct {
 const (
 	maxEntries  = 50_000    // in a list
 	maxList     = 32 << 20  // bytes of a list
-	maxLine     = 256 << 10 // bytes of an event, and of what describes one file
-	maxQuery    = 60 << 10  // bytes of the arguments of a request, encoded: with other headers they are fewer than maxHeader
+	maxLine     = 256 << 10 // bytes of an event, and of one file's description
+	maxQuery    = 60 << 10  // bytes of a request's encoded arguments; with the other headers they stay below maxHeader
 	maxHeader   = 64 << 10
 	maxWatches  = 4096 // directories of one recursive watch
 	attribute   = "user.e2b."
@@ -102,7 +102,7 @@ const (
 	maxMetadata = 4 << 10 // bytes of all metadata of a file
 )
 
-// CheckMetadata refuses metadata that a file can't have.
+// CheckMetadata refuses metadata that can't be stored with a file.
 func CheckMetadata(m map[string]string) error {
 	size := 0
 	for k, v := range m {

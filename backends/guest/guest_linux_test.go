@@ -141,7 +141,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestHostFiles tries to have the agent open what only the host has: by a link, by .. and by a link that is swapped all
+// TestHostFiles tries to make the agent open the host's files: by a link, by .. and by a link that is swapped all
 // the time.
 func TestHostFiles(t *testing.T) {
 	s, c := start(t)
@@ -192,7 +192,7 @@ func TestWatch(t *testing.T) {
 	for len(want) > 0 {
 		e := <-events
 		if e.Op+" "+e.Name != want[0] {
-			continue // a write may be told twice
+			continue // a write may cause two events
 		}
 		if e.Name == "new" && (e.Entry == nil || e.Entry.Path != home+"/w/new") {
 			t.Errorf("got %+v", e.Entry)
@@ -248,11 +248,11 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestAgentEnds: no program can signal, trace or read the agent. One that has ended says so, and another one can be
-// started.
+// TestAgentEnds: no program can signal, trace or read the agent. An agent that has ended reports so, and another
+// one can be started.
 func TestAgentEnds(t *testing.T) {
 	s, c := start(t)
-	if _, err := c.Stat(t.Context(), home); err != nil { // so it has begun
+	if _, err := c.Stat(t.Context(), home); err != nil { // waits for the agent's start
 		t.Fatal(err)
 	}
 	found := shell(t, s, `for p in /proc/[0-9]*; do case $(tr '\0' ' ' < $p/cmdline) in */init\ guest*)
@@ -290,8 +290,8 @@ func TestDial(t *testing.T) {
 	})
 }
 
-// TestLongLists: only so many long lists are held at the same time, however many sandboxes make them up, and short ones
-// wait for none of them.
+// TestLongLists: the server holds a bounded number of long lists at a time, however many sandboxes send them, and
+// short lists don't wait for them.
 func TestLongLists(t *testing.T) {
 	s, _ := start(t)
 	places := guest.NewListSlots()
@@ -328,8 +328,8 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestWatchBusy: who asks for what has changed is answered while a program changes files without end, and whoever asks
-// much harms nobody.
+// TestWatchBusy: a request for pending changes is answered while a program changes files without end, and many
+// requests harm nobody.
 func TestWatchBusy(t *testing.T) {
 	s, c := start(t)
 	shell(t, s, "mkdir w")
@@ -371,13 +371,13 @@ func TestWatchBusy(t *testing.T) {
 	<-ended
 }
 
-// Paths that are longer than any file's are the caller's fault, and cost the agent nothing.
+// TestLongPaths: a path longer than any file's is the caller's mistake, and costs the agent nothing.
 func TestLongPaths(t *testing.T) {
 	s, c := start(t)
 	shell(t, s, "ln -s loop loop")
 	long := "/" + strings.Repeat("a", 15<<20)
 	_, stat := c.Stat(t.Context(), long)
-	_, move := c.Move(t.Context(), home+"/a", strings.Repeat("/", 40<<10)) // each is three characters on the way
+	_, move := c.Move(t.Context(), home+"/a", strings.Repeat("/", 40<<10)) // each slash takes three characters in a query
 	_, most := c.Stat(t.Context(), "/"+strings.Repeat("a", 60<<10-16))
 	_, _, loop := c.Read(t.Context(), home+"/loop")
 	for what, err := range map[string]error{"stat": stat, "move": move, "the most": most, "a loop": loop} {

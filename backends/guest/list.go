@@ -11,23 +11,21 @@ import (
 	"strconv"
 )
 
-// ListSlots are those of large lists of files, which the server holds in memory: whatever all sandboxes make up together,
-// it is no more.
+// ListSlots bounds the large lists of files that the server holds in memory for all sandboxes together.
 type ListSlots chan struct{}
 
-// NewListSlots returns places for all agents of a server.
+// NewListSlots returns slots for all agents of a server.
 func NewListSlots() ListSlots { return make(ListSlots, maxLarge) }
 
 const (
 	maxLarge = 4       // large lists at once
-	small    = 1 << 20 // bytes of a list that takes no place
+	small    = 1 << 20 // bytes of a list that needs no slot
 )
 
 // errLong is the error of a list that is too long.
 var errLong = errorf(TooMany, "the list has more than %d MiB: list its directories one by one", maxList>>20)
 
-// List describes what is in a directory, depth levels deep. What it returns counts among the large lists, if it is one,
-// until release.
+// List describes the entries of a directory, depth levels deep. A large list holds its slot until release.
 func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -47,11 +45,11 @@ func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry
 	return list, in.release, nil
 }
 
-// readList reads the entries one by one, so that the text of all is never held together.
+// readList decodes the entries one by one, so that the whole text is never in memory.
 func readList(in io.Reader) (list []Entry, err error) {
 	d := json.NewDecoder(in)
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return nil, fmt.Errorf("it is no list: %v", err)
+		return nil, fmt.Errorf("it is not a list: %v", err)
 	}
 	for d.More() {
 		var e Entry
@@ -67,8 +65,8 @@ func readList(in io.Reader) (list []Entry, err error) {
 	return list, err
 }
 
-// listReader reads a list. It waits for a place before it reads more than a small one has, and reads no more than a
-// large one may have.
+// listReader reads a list. It waits for a slot before it reads more than a small list has, and reads no more than
+// maxList.
 type listReader struct {
 	io.Reader
 	ctx    context.Context

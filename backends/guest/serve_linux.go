@@ -31,9 +31,9 @@ func init() {
 // serve answers the server until the channel ends.
 func serve(channel *os.File) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
-	// Programs have our number, and with it could open our memory and the channel. Where no cgroup counts memory, the
-	// filter refuses this (EINVAL), since PID 1 must be able to read what each process uses: there, Landlock keeps one
-	// command from another's memory.
+	// Programs share our UID and could open /proc/PID/mem and the channel. Where no cgroup counts memory, the
+	// seccomp filter refuses this call (EINVAL), since PID 1 must be able to read each process's memory use: there,
+	// Landlock separates one command from another's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil && err != unix.EINVAL {
 		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}
@@ -47,7 +47,7 @@ func serve(channel *os.File) error {
 	return nil
 }
 
-// handler returns the operations.
+// handler returns the handlers of all operations.
 func handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
@@ -92,7 +92,7 @@ func writeAnswer(w http.ResponseWriter) func(any, error) error {
 	}
 }
 
-// toError returns an error with its reason.
+// toError converts an error to an Error with its reason.
 func toError(err error) *Error {
 	if own, is := errors.AsType[*Error](err); is {
 		return own
@@ -140,7 +140,7 @@ func dial(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// copyFlushed copies, and sends each part at once.
+// copyFlushed copies, and flushes after each part.
 func copyFlushed(w http.ResponseWriter, from io.Reader) {
 	control := http.NewResponseController(w)
 	buf := make([]byte, chunk)

@@ -11,17 +11,17 @@ import (
 	"sync/atomic"
 )
 
-// Unpacked is what a tar had.
+// Unpacked counts the contents of a tar.
 type Unpacked struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"` // of their content
 }
 
-// Links says which symbolic links of a directory come along in a tar.
+// Links selects the symbolic links that a tar includes.
 type Links bool
 
-// Links that lead out of the directory are left out of a tar, and refused in one; AllLinks takes them as they are, for
-// a directory that comes back to its place.
+// By default, a tar omits links that lead out of the directory, and Unpack refuses them. AllLinks includes them
+// unchanged, for a directory that returns to its place.
 const (
 	OwnLinks Links = false
 	AllLinks Links = true
@@ -35,7 +35,7 @@ func (l Links) args(path string) url.Values {
 	return args
 }
 
-// Pack opens what is in a directory as a tar. The caller closes it. What is not whole ends with an error.
+// Pack opens the contents of a directory as a tar. The caller closes it. A truncated tar ends with an error.
 func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, error) {
 	res, err := c.send(ctx, http.MethodGet, "/tar", l.args(dir), nil)
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, 
 	return res.Body, nil
 }
 
-// Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing
-// but single files of it, each whole.
+// Unpack writes the contents of a tar into a directory, which is made if it is missing: all of it, or with an error
+// nothing but single complete files.
 func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
 	body := &refusedTail{Reader: content}
 	err = c.call(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(body), &u)
@@ -55,8 +55,8 @@ func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Rea
 	return u, err
 }
 
-// refusedTail ends content that fails with a byte that no tar ends with. The agent refuses that, and has removed its
-// temporary directory when it answers; an aborted request returns before the agent has.
+// refusedTail ends content that fails with a byte that no tar ends with. The agent refuses that, and has removed
+// its temporary directory when it answers; an aborted request returns before that.
 type refusedTail struct {
 	io.Reader
 	err atomic.Pointer[error]
@@ -73,8 +73,8 @@ func (r *refusedTail) Read(b []byte) (int, error) {
 	return 1, io.EOF
 }
 
-// LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots
-// that lead up stand first, so that no link before them can lead elsewhere.
+// LeadsInside reports whether a link's target text stays inside the tar's directory: its ".." elements come first,
+// so that no link before them can lead elsewhere.
 func LeadsInside(name, target string) bool {
 	up := true
 	for part := range strings.SplitSeq(target, "/") {

@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// xattr is how tar names extended attributes, since star.
+// xattr is the prefix by which tar has named extended attributes since star.
 const xattr = "SCHILY.xattr."
 
-// pack sends what is in a directory as tar: files, directories and links. Links that lead out of it are left out,
-// unless all are asked for.
+// pack sends a directory's files, directories and links as a tar. Links that lead out of it are left out, unless
+// AllLinks is set.
 func pack(w http.ResponseWriter, r *http.Request) error {
 	dir, all := r.FormValue("path"), r.FormValue("links") != ""
 	if info, err := os.Stat(dir); err != nil {
@@ -48,7 +48,7 @@ func pack(w http.ResponseWriter, r *http.Request) error {
 		err = out.Close()
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // it can't be told otherwise any more
+		panic(http.ErrAbortHandler) // the response has begun: only an abort can report the error
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func pack(w http.ResponseWriter, r *http.Request) error {
 func packOne(out *tar.Writer, file, name string, all bool) error {
 	info, err := os.Lstat(file)
 	if err != nil {
-		return nil // it is gone
+		return nil // removed meanwhile
 	}
 	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: encodableTime(info.ModTime()), Format: tar.FormatPAX}
 	switch {
@@ -70,7 +70,7 @@ func packOne(out *tar.Writer, file, name string, all bool) error {
 		}
 		return out.WriteHeader(h)
 	case !info.Mode().IsRegular():
-		return nil // a socket, a fifo
+		return nil // socket or FIFO
 	}
 	f, info, err := openRegular(file)
 	if err != nil {
@@ -87,11 +87,11 @@ func packOne(out *tar.Writer, file, name string, all bool) error {
 	if err := out.WriteHeader(h); err != nil {
 		return err
 	}
-	_, err = io.CopyN(out, f, h.Size) // one that became shorter meanwhile can't be told
+	_, err = io.CopyN(out, f, h.Size) // a file that shrank meanwhile fails here
 	return err
 }
 
-// unpack writes what a tar has into a directory: all of it, or nothing. Nothing of it leaves the directory.
+// unpack writes the contents of a tar into a directory: all of it, or nothing. Nothing of it leaves the directory.
 func unpack(w http.ResponseWriter, r *http.Request) error {
 	dir := r.FormValue("path")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -117,11 +117,11 @@ func unpack(w http.ResponseWriter, r *http.Request) error {
 	if err := u.unpackAll(tar.NewReader(body)); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, body); err != nil { // whose end says whether it is what was sent
+	if _, err := io.Copy(io.Discard, body); err != nil { // only the body's end proves that it is complete
 		return err
 	}
 	if !end.isWhole() {
-		return errorf(Invalid, "this is no whole tar: its end is missing")
+		return errorf(Invalid, "the tar is not complete: its end is missing")
 	}
 	if err := merge(temp, dir); err != nil {
 		return err
@@ -129,8 +129,8 @@ func unpack(w http.ResponseWriter, r *http.Request) error {
 	return writeAnswer(w)(u.Unpacked, nil)
 }
 
-// trailer is the last bytes of a tar, which are zeros: the reader takes a tar that was cut between two files for a
-// whole one.
+// trailer records the last bytes of a tar, which must be zeros: the reader accepts a tar that was cut between two
+// files.
 type trailer struct{ last []byte }
 
 const trailerSize = 1024
@@ -143,7 +143,7 @@ func (t *trailer) Write(b []byte) (int, error) {
 
 func (t *trailer) isWhole() bool { return bytes.Equal(t.last, make([]byte, trailerSize)) }
 
-// unpacking is a tar that is read into a new directory.
+// unpacking is the state of reading a tar into a new directory.
 type unpacking struct {
 	Unpacked
 	root  *os.Root
@@ -158,7 +158,7 @@ func (u *unpacking) unpackAll(in *tar.Reader) error {
 			return nil
 		}
 		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return errorf(Invalid, "this is no whole tar: %v", err)
+			return errorf(Invalid, "the tar is not complete: %v", err)
 		}
 		if err != nil {
 			return err
@@ -213,13 +213,13 @@ func (u *unpacking) unpackEntry(h *tar.Header, content io.Reader) error {
 }
 
 func (u *unpacking) unpackFile(name string, mode fs.FileMode, h *tar.Header, content io.Reader) error {
-	u.root.Remove(name) // the last of the same name counts
+	u.root.Remove(name) // the last entry of a name counts
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
 	if err != nil {
 		return err
 	}
 	if _, err = io.CopyBuffer(struct{ io.Writer }{f}, content, make([]byte, chunk)); errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errorf(Invalid, "this is no whole tar: %v", err)
+		err = errorf(Invalid, "the tar is not complete: %v", err)
 	}
 	m := map[string]string{}
 	for k, v := range h.PAXRecords {
@@ -242,8 +242,8 @@ func (u *unpacking) unpackFile(name string, mode fs.FileMode, h *tar.Header, con
 	return err
 }
 
-// merge moves what is in a directory into another one, each file at once. Directories that are in both stay, with what
-// they have. Nothing is moved where a file would take the place of a directory, or the other way round.
+// merge moves the contents of a directory into another one, file by file. Directories that exist in both keep their
+// contents. Nothing is moved if a file would replace a directory, or the other way round.
 func merge(from, to string) error {
 	if err := mergeEach(from, to, func(string, string) error { return nil }); err != nil {
 		return err
@@ -251,8 +251,7 @@ func merge(from, to string) error {
 	return mergeEach(from, to, os.Rename)
 }
 
-// mergeEach calls move for what is in a directory, but not for directories that the other one has, too: for what is in
-// those.
+// mergeEach calls move for each entry of a directory; for a directory that exists in both, it descends instead.
 func mergeEach(from, to string, move func(source, target string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watching is what changes below one directory.
+// watching is the state of watching one directory.
 type watching struct {
 	dir       string
 	recursive bool
@@ -26,11 +26,11 @@ type watching struct {
 	dirs      map[int32]string // by watch: directories relative to dir
 }
 
-// changes of a directory that are told.
+// changes are the changes of a directory that become events.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DELETE_SELF
 
-// serveWatch sends an empty event when it has begun, and then each event, until the client has gone. For each byte of the
-// request's body it sends an empty event behind all those that there were before.
+// serveWatch sends an empty event when it has begun, and then each event, until the client disconnects. For each
+// byte of the request's body it sends an empty event after all earlier events.
 func serveWatch(w http.ResponseWriter, r *http.Request) error {
 	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "", dirs: map[int32]string{}}
 	info, err := os.Stat(v.dir)
@@ -44,7 +44,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errorf(Failed, "watch %s: %v", v.dir, err)
 	}
-	v.events = os.NewFile(uintptr(fd), "inotify") // which the runtime polls
+	v.events = os.NewFile(uintptr(fd), "inotify") // polled by the runtime
 	defer v.events.Close()
 	if err := v.add("."); err != nil {
 		return err
@@ -53,7 +53,7 @@ func serveWatch(w http.ResponseWriter, r *http.Request) error {
 	if _, err := w.Write([]byte("{}\n")); err != nil || control.Flush() != nil {
 		return nil
 	}
-	asked := make(chan int) // how many bytes have come
+	asked := make(chan int) // number of bytes received
 	go func() {
 		for b := make([]byte, chunk); ; {
 			n, err := r.Body.Read(b)
@@ -88,8 +88,8 @@ func serveWatch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// answerAsked sends the events that there are now, and what was asked for behind them. Those that come meanwhile are not
-// waited for: a program may change files without end.
+// answerAsked sends the pending events and then the requested empty ones. It does not wait for later events, since
+// a program may change files without end.
 func (v *watching) answerAsked(ctx context.Context, buf []byte, asked <-chan int) (over bool, err error) {
 	conn, err := v.events.SyscallConn()
 	if err != nil {
@@ -121,7 +121,7 @@ func (v *watching) answerAsked(ctx context.Context, buf []byte, asked <-chan int
 	return over, err
 }
 
-// add watches a directory, and if asked for all below it.
+// add watches a directory, and all below it if v.recursive is set.
 func (v *watching) add(dir string) error {
 	var id int
 	var err error
@@ -144,7 +144,7 @@ func (v *watching) add(dir string) error {
 	}
 	below, err := os.ReadDir(filepath.Join(v.dir, dir))
 	if err != nil {
-		return nil // it is gone
+		return nil // removed meanwhile
 	}
 	for _, d := range below {
 		if d.IsDir() {
@@ -156,7 +156,7 @@ func (v *watching) add(dir string) error {
 	return nil
 }
 
-// sendEvents sends the events in buf. It is over when the directory itself is gone.
+// sendEvents sends the events in buf. over is true once the directory itself is gone.
 func (v *watching) sendEvents(buf []byte) (over bool, err error) {
 	for len(buf) >= unix.SizeofInotifyEvent {
 		e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
@@ -175,7 +175,7 @@ func (v *watching) sendEvents(buf []byte) (over bool, err error) {
 				return true, nil
 			}
 			continue
-		case len(name) == 0: // about the directory itself, which its parent tells
+		case len(name) == 0: // about the directory itself, which its parent's watch reports
 			continue
 		}
 		path := filepath.Join(dir, string(name))
@@ -203,7 +203,7 @@ func (v *watching) sendEvents(buf []byte) (over bool, err error) {
 	return false, err
 }
 
-// addFound tells of what was in a new directory before it was watched.
+// addFound reports the entries that a new directory had before it was watched.
 func (v *watching) addFound(dir string) error {
 	return filepath.WalkDir(filepath.Join(v.dir, dir), func(path string, d fs.DirEntry, err error) error {
 		name, e := filepath.Rel(v.dir, path)

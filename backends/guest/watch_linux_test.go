@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
-// TestUnaskedAnswers: an agent that somebody has taken over, and that answers what nobody has asked, ends no server.
+// TestUnaskedAnswers: an agent under a program's control that sends unrequested answers does not crash the server.
 func TestUnaskedAnswers(t *testing.T) {
 	ours, theirs := net.Pipe()
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}\n{}\n{\"name\":\"last\"}\n") })}

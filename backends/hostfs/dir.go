@@ -7,22 +7,23 @@ import (
 	"path/filepath"
 )
 
-// What may be in the place of a directory.
+// Errors for a path that has something other than a usable directory.
 var (
 	ErrNotDir   = errors.New("a link or a file is in place of its directory")
 	ErrReplaced = errors.New("its directory was replaced")
 )
 
-// Dir is a directory to write to later: what is there of its path is open, and what is missing is made by Open.
+// Dir is a directory to write to later: the existing part of its path is open, and Open makes the missing part.
 type Dir struct {
 	Path string // absolute, without links
 	last *os.Root
 	from string   // the path of last
-	rest []string // what is missing behind it
+	rest []string // missing elements below it
 	made *os.Root
 }
 
-// FindDir opens what there is of a directory, in which it must be possible to make files. It makes nothing.
+// FindDir opens the existing part of a directory's path, in which it must be possible to make files. It makes
+// nothing.
 func FindDir(name string) (*Dir, error) {
 	f, err := findExisting(name)
 	if err != nil {
@@ -42,10 +43,10 @@ func FindDir(name string) (*Dir, error) {
 	return d, nil
 }
 
-// LastExisting returns the path of the last directory on the way to d that was there: d itself, or one above it.
+// LastExisting returns the path of the last existing directory on the way to d: d itself, or a parent.
 func (d *Dir) LastExisting() string { return d.from }
 
-// Open returns the directory, and makes it at the first call. It is open until d is closed.
+// Open returns the directory, and makes it at the first call. The result stays open until d is closed.
 func (d *Dir) Open() (*os.Root, error) {
 	if d.made != nil {
 		return d.made, nil
@@ -66,7 +67,7 @@ func (d *Dir) Close() error {
 	return err
 }
 
-// MakeDir opens a directory, which the caller closes, and makes it where it is missing.
+// MakeDir opens a directory, and makes it if it is missing. The caller closes it.
 func MakeDir(name string) (*os.Root, error) {
 	d, err := FindDir(name)
 	if err != nil {
@@ -76,8 +77,8 @@ func MakeDir(name string) (*os.Root, error) {
 	return d.Open()
 }
 
-// OpenBelow opens the directory that parts lead to from dir, and makes what is missing of it, of mode 0755. No link is
-// followed: one is ErrNotDir. The caller closes what is returned.
+// OpenBelow opens the directory at the path parts below dir, and makes missing ones with mode 0755. It follows no
+// link: one is ErrNotDir. The caller closes the result.
 func OpenBelow(dir *os.Root, parts ...string) (*os.Root, error) {
 	at, err := dir.OpenRoot(".")
 	for _, elem := range parts {
@@ -92,7 +93,7 @@ func OpenBelow(dir *os.Root, parts ...string) (*os.Root, error) {
 	return at, err
 }
 
-// step opens the directory elem in at, which it makes if there is nothing.
+// step opens the directory elem in at, and makes it if it is missing.
 func step(at *os.Root, elem string) (*os.Root, error) {
 	if err := at.Mkdir(elem, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -100,7 +101,7 @@ func step(at *os.Root, elem string) (*os.Root, error) {
 	return OpenIn(at, elem)
 }
 
-// OpenIn opens the directory elem of at. No link is followed: one is ErrNotDir. The caller closes what is returned.
+// OpenIn opens the directory elem of at. It follows no link: one is ErrNotDir. The caller closes the result.
 func OpenIn(at *os.Root, elem string) (*os.Root, error) {
 	want, err := at.Lstat(elem)
 	if err != nil {
@@ -112,9 +113,9 @@ func OpenIn(at *os.Root, elem string) (*os.Root, error) {
 	return openChecked(at, elem, want)
 }
 
-// openChecked opens the directory elem, which was looked at. OpenRoot follows links that stay in the root, and a link can
-// take the directory's place after the look: so what was opened must be the same. The "/." makes os open elem with
-// O_DIRECTORY: without it, a FIFO in its place blocks us for ever.
+// openChecked opens the directory elem, whose Lstat is want. OpenRoot follows links that stay in the root, and a
+// link can take the directory's place after the Lstat: so the opened directory must be the same one. The "/." makes
+// os open elem with O_DIRECTORY: without it, a FIFO in its place blocks for ever.
 func openChecked(at *os.Root, elem string, want fs.FileInfo) (*os.Root, error) {
 	next, err := at.OpenRoot(elem + "/.")
 	if err != nil {

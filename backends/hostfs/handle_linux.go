@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is a directory on the way. O_PATH asks for no right to read it.
+// handle is an open directory on a path. O_PATH needs no right to read it.
 type handle int
 
 const pathFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -18,7 +18,7 @@ func openTop(name string) (handle, error) {
 	return handle(fd), err
 }
 
-// step opens the directory elem, or returns where the link elem leads to. Anything else is syscall.ENOTDIR.
+// step opens the directory elem, or returns the target of the link elem. Anything else is syscall.ENOTDIR.
 func (h handle) step(elem string) (next handle, to string, err error) {
 	fd, err := unix.Openat(int(h), elem, pathFlags, 0)
 	for errors.Is(err, unix.EINTR) {
@@ -35,17 +35,17 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 	return -1, string(buf[:max(n, 0)]), err
 }
 
-// trusted reports whether no program can have put a link into the directory: top says that it is the root directory,
-// and unshown that no program was shown it as its owner root.
-func (h handle) trusted(top, unshown bool) bool {
+// trusted reports whether no program can have put a link into the directory. top means that it is the root
+// directory; neverWritable means that no sandbox had it writable while root owned it.
+func (h handle) trusted(top, neverWritable bool) bool {
 	var st unix.Stat_t
 	err := unix.Fstat(int(h), &st)
-	return err == nil && st.Uid == 0 && st.Mode&0o022 == 0 && (top || unshown)
+	return err == nil && st.Uid == 0 && st.Mode&0o022 == 0 && (top || neverWritable)
 }
 
 // root opens the directory for reading. Its path may lead elsewhere by now.
 func (h handle) root(path string) (*os.Root, error) {
-	top, err := os.OpenRoot(path + "/.") // which waits for no FIFO
+	top, err := os.OpenRoot(path + "/.") // does not block on a FIFO
 	if err != nil {
 		return nil, pathError(path, err)
 	}
@@ -65,7 +65,7 @@ func (h handle) root(path string) (*os.Root, error) {
 	return top, nil
 }
 
-// checkWritable returns an error for a directory in which nothing can be made.
+// checkWritable returns an error for a directory in which no file can be made.
 func checkWritable(dir *os.Root) error {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// handle is a directory on the way, which has to be readable here.
+// handle is an open directory on a path; it has to be readable on this system.
 type handle struct{ *os.Root }
 
 func openTop(name string) (handle, error) {
@@ -18,7 +18,7 @@ func openTop(name string) (handle, error) {
 	return handle{top}, err
 }
 
-// step opens the directory elem, or returns where the link elem leads to. Anything else is syscall.ENOTDIR.
+// step opens the directory elem, or returns the target of the link elem. Anything else is syscall.ENOTDIR.
 func (h handle) step(elem string) (next handle, to string, err error) {
 	info, err := h.Lstat(elem)
 	switch {
@@ -34,18 +34,18 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 	return next, "", err
 }
 
-// trusted reports whether no program can have put a link into the directory: top says that it is the root directory,
-// and unshown that no program was shown it as its owner root.
-func (h handle) trusted(top, unshown bool) bool {
+// trusted reports whether no program can have put a link into the directory. top means that it is the root
+// directory; neverWritable means that no sandbox had it writable while root owned it.
+func (h handle) trusted(top, neverWritable bool) bool {
 	info, err := h.Stat(".")
 	if err != nil || top && !statefile.HasModes {
 		return err == nil
 	}
 	uid, known := statefile.Owner(info)
-	return known && uid == 0 && info.Mode().Perm()&0o022 == 0 && (top || unshown)
+	return known && uid == 0 && info.Mode().Perm()&0o022 == 0 && (top || neverWritable)
 }
 
 func (h handle) root(string) (*os.Root, error) { return h.OpenRoot(".") }
 
-// checkWritable returns an error for a directory in which nothing can be made, where that is known before.
+// checkWritable returns nil: this system can't tell before the first file is made.
 func checkWritable(*os.Root) error { return nil }

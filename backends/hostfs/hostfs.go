@@ -1,14 +1,14 @@
-// Package hostfs opens directories and files of this machine by names that people give, where programs may have been
-// before.
+// Package hostfs opens directories and files of this machine by names from users, where programs may have left
+// links.
 //
-// A program that was shown a directory with :rw can have left a link there, and one that still runs can put a link in
-// the place of anything there at any moment. So a name is walked by descriptors, one part at a time, and a link is
-// followed only where no program can have put it: see [LinkError]. What was opened stays what it is, wherever its name leads
-// later, and all below it is reached by os.Root, out of which nothing leads. Files appear under their names whole, by a
-// rename: what was put at a name is never written to.
+// A program that had a directory mounted with :rw can have left a link there, and a running one can replace
+// anything there by a link at any moment. So hostfs walks a name by descriptors, one element at a time, and follows
+// a link only where no program can have put it: see [LinkError]. An open directory stays the same, wherever its
+// name leads later, and everything below it is reached by os.Root, which nothing escapes. Files appear under their
+// names complete, by a rename: a file that already has the name is never written to.
 //
-// What it does not know: directories of root's that a run of root's had shown with :rw. Another user who names a path
-// below one trusts it.
+// Known gap: directories of root that a run of root had mounted with :rw. Another user who names a path below one
+// trusts it.
 package hostfs
 
 import (
@@ -25,25 +25,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// maxLinks is how many links Linux follows in one name: path_resolution(7).
+// maxLinks is the number of links that Linux follows in one name: path_resolution(7).
 const maxLinks = 40
 
-// SystemDirs are directories of the operating system in which no program can have left a link, not even one that root
-// has run: backends show them to none for writing. What a run of root's leaves elsewhere in root's directories is
-// root's.
+// SystemDirs are directories of the operating system in which no program can have left a link, not even one that
+// root ran: backends mount them read-only for everybody. Links that a run of root left elsewhere in root's
+// directories count as root's own.
 var SystemDirs = []string{"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/run", "/sbin", "/usr", "/var"}
 
-// LinkError is the error for a name that leads through a link which a program may have left. Links in the root directory are
-// followed, since nobody can be shown all of the host, and those in directories of root's that only root may write to:
-// where we are root, in SystemDirs, but not below.
+// LinkError is the error for a name that leads through a link which a program may have left. Links in the root
+// directory are followed, since nobody can mount all of the host, and those in directories that only root owns and
+// may write to: if we are root, in SystemDirs, but not below.
 type LinkError struct{ Path, To string }
 
 func (l *LinkError) Error() string {
 	return fmt.Sprintf("%q is a link, and a program that could write there may have left it", l.Path)
 }
 
-// Abs returns the absolute path of name. A relative one starts where the kernel says that we are: $PWD may lead there
-// through links.
+// Abs returns the absolute path of name. A relative name starts at the kernel's working directory, since $PWD may
+// lead there through links.
 func Abs(name string) (string, error) {
 	if filepath.IsAbs(name) || runtime.GOOS == "windows" {
 		return filepath.Abs(name)
@@ -52,15 +52,15 @@ func Abs(name string) (string, error) {
 	return filepath.Join(dir, name), err
 }
 
-// walked is how far a name leads.
+// walked describes how far a name leads.
 type walked struct {
 	at    handle
 	path  string   // of at: absolute, without links
-	rest  []string // the parts of the name behind it
-	there bool     // rest is one part, and that is there and no directory
+	rest  []string // remaining elements of the name
+	there bool     // rest is one element, which exists and is not a directory
 }
 
-// findExisting opens the last directory on the way to name that is there.
+// findExisting opens the last existing directory on the path name.
 func findExisting(name string) (walked, error) {
 	next, err := Abs(name)
 	for range maxLinks {
@@ -75,7 +75,7 @@ func findExisting(name string) (walked, error) {
 	return walked{}, pathError(name, syscall.ELOOP)
 }
 
-// walk goes as far as there are directories. next is the name to go on with where a link leads on, else "".
+// walk opens directories as far as they exist. next is the name to continue with after a link, else "".
 func walk(name string) (f walked, next string, err error) {
 	f.path = filepath.VolumeName(name) + string(filepath.Separator)
 	f.rest = strings.FieldsFunc(name[len(f.path):], func(c rune) bool { return c == filepath.Separator })
@@ -118,7 +118,7 @@ func pathError(name string, err error) error {
 	return &fs.PathError{Op: "open", Path: name, Err: err}
 }
 
-// notExist is the error for a name that leads no further than f.
+// notExist returns the error for a name that leads no further than f.
 func (f walked) notExist() error {
 	if f.there {
 		return pathError(filepath.Join(f.path, f.rest[0]), syscall.ENOTDIR)
@@ -126,7 +126,7 @@ func (f walked) notExist() error {
 	return pathError(filepath.Join(f.path, filepath.Join(f.rest...)), syscall.ENOENT)
 }
 
-// Resolve returns the absolute path, without links, of something that is there.
+// Resolve returns the absolute path, without links, of an existing file or directory.
 func Resolve(name string) (string, error) {
 	f, err := findExisting(name)
 	if err != nil {
@@ -139,7 +139,7 @@ func Resolve(name string) (string, error) {
 	return filepath.Join(f.path, filepath.Join(f.rest...)), nil
 }
 
-// OpenDir opens a directory, which the caller closes.
+// OpenDir opens a directory. The caller closes it.
 func OpenDir(name string) (*os.Root, error) {
 	f, err := findExisting(name)
 	if err != nil {
@@ -152,8 +152,8 @@ func OpenDir(name string) (*os.Root, error) {
 	return f.at.root(f.path)
 }
 
-// OpenParent opens the directory that name lies in, which the caller closes, and returns the last part of name, which need
-// not be there.
+// OpenParent opens the parent directory of name, which the caller closes, and returns the last element of name,
+// which need not exist.
 func OpenParent(name string) (dir *os.Root, base string, err error) {
 	path, err := Abs(name)
 	if err == nil && (path == filepath.Dir(path) || name == "" || os.IsPathSeparator(name[len(name)-1])) {
@@ -165,7 +165,7 @@ func OpenParent(name string) (dir *os.Root, base string, err error) {
 	return dir, filepath.Base(path), err
 }
 
-// Open opens a regular file for reading, without waiting for any other.
+// Open opens a regular file for reading. It refuses other files without blocking on them.
 func Open(name string) (*os.File, fs.FileInfo, error) {
 	f, err := findExisting(name)
 	if err != nil {

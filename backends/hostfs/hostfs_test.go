@@ -21,7 +21,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newTestDirs makes a directory that a program could write to, project, beside one of a person's, home, that holds a file.
+// newTestDirs makes project, which a program could write to, beside home, which belongs to a person and holds a
+// file.
 func newTestDirs(t *testing.T) (project, home string) {
 	t.Helper()
 	dir, err := Abs(t.TempDir())
@@ -43,7 +44,7 @@ func checkKey(t *testing.T, home string) {
 	}
 }
 
-// TestLeftLinks tries each function by names that lead through links.
+// TestLeftLinks calls each function with names that lead through links.
 func TestLeftLinks(t *testing.T) {
 	project, home := newTestDirs(t)
 	for name, to := range map[string]string{
@@ -74,7 +75,7 @@ func TestLeftLinks(t *testing.T) {
 	checkKey(t, home)
 }
 
-// TestNames opens what there is, by names of all forms, and refuses what is no directory or no file.
+// TestNames opens existing files by names of all forms, and refuses other kinds of files.
 func TestNames(t *testing.T) {
 	project, home := newTestDirs(t)
 	must(t, syscall.Mkfifo(filepath.Join(project, "fifo"), 0o600))
@@ -118,14 +119,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFollowed has links in directories that no program can have written to.
+// TestFollowed follows links in directories to which no program can have written.
 func TestFollowed(t *testing.T) {
 	for _, tt := range []struct {
-		uid     uint32
-		mode    uint32
-		top     bool
-		unshown bool
-		want    bool
+		uid           uint32
+		mode          uint32
+		top           bool
+		neverWritable bool
+		want          bool
 	}{
 		{0, 0o755, true, false, true}, {0, 0o777, true, true, false}, {0, 0o1777, true, true, false}, {0, 0o775, true, true, false},
 		{12345, 0o755, true, true, false}, {0, 0o755, false, false, false}, {0, 0o755, false, true, true},
@@ -140,7 +141,7 @@ func TestFollowed(t *testing.T) {
 		must(t, syscall.Chmod(dir, tt.mode))
 		at, err := openTop(dir)
 		must(t, err)
-		if got := at.trusted(tt.top, tt.unshown); got != tt.want {
+		if got := at.trusted(tt.top, tt.neverWritable); got != tt.want {
 			t.Errorf("%+v: got %v", tt, got)
 		}
 		at.Close()
@@ -154,7 +155,7 @@ func TestFollowed(t *testing.T) {
 	}
 }
 
-// TestBehindLink has a person stand in a directory that was reached by a link: a relative name starts there, and not at
+// TestBehindLink changes into a directory through a link: a relative name starts at that directory, and not at
 // $PWD.
 func TestBehindLink(t *testing.T) {
 	project, home := newTestDirs(t)
@@ -170,8 +171,7 @@ func TestBehindLink(t *testing.T) {
 	}
 }
 
-// TestSwappedLater has a program change the name while the directory is open: what is saved goes where the directory
-// is.
+// TestSwappedLater replaces the name of an open directory: files are saved to the open directory.
 func TestSwappedLater(t *testing.T) {
 	project, home := newTestDirs(t)
 	for name, swap := range map[string]func(out string){
@@ -200,7 +200,7 @@ func TestSwappedLater(t *testing.T) {
 	}
 }
 
-// TestMissing makes what is missing when it is needed, and never through what was put there.
+// TestMissing makes missing directories when they are needed, and never through a link that a program put there.
 func TestMissing(t *testing.T) {
 	project, home := newTestDirs(t)
 	d, err := FindDir(filepath.Join(project, "new/deep"))
@@ -239,7 +239,7 @@ func TestMissing(t *testing.T) {
 	checkKey(t, home)
 }
 
-// TestReplaced writes a file to names that have something.
+// TestReplaced writes a file to names that already exist.
 func TestReplaced(t *testing.T) {
 	project, home := newTestDirs(t)
 	at := func(name string) string { return filepath.Join(project, name) }
@@ -271,7 +271,7 @@ func TestReplaced(t *testing.T) {
 	checkKey(t, home)
 }
 
-// TestRenameNew finds each name taken that has anything.
+// TestRenameNew refuses every name that already exists.
 func TestRenameNew(t *testing.T) {
 	project, home := newTestDirs(t)
 	at := func(name string) string { return filepath.Join(project, name) }

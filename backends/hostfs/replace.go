@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Replace gives a new file, which write fills, the name in dir: a reader sees the old file or the new one, whole.
-// Whatever else had the name, a link or a FIFO, is removed and not touched; a directory is an error. A kill in the
-// middle leaves a file named ".sandboxmcp-" and 26 letters.
+// Replace makes a new file, which write fills, the file name in dir: a reader sees the old file or the complete new
+// one. A link or FIFO of that name is removed and not followed; a directory is an error. A kill in the middle
+// leaves a file named ".sandboxmcp-" and 26 letters.
 func Replace(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) error) error {
 	temp := tempPrefix + rand.Text()
 	err := create(dir, temp, mode, write)
@@ -25,30 +25,31 @@ func Replace(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) e
 	return err
 }
 
-// tempPrefix is how the names of files begin that are not whole, or not to be seen, yet.
+// tempPrefix begins the names of files that are incomplete or not to be seen yet.
 const tempPrefix = ".sandboxmcp-"
 
-// Stage makes a file in dir, which write fills, that gets its name later, by [os.Root.Rename]: temp is the name that it
-// has until then. owner, of letters and digits, is part of that: [RemoveStaged] finds by it what a kill has left.
+// Stage makes a file in dir, which write fills, and which gets its name later by [os.Root.Rename]; temp is its name
+// until then. owner, of letters and digits, is part of temp, so that [RemoveStaged] finds the files that a kill has
+// left.
 func Stage(dir *os.Root, owner string, number int, mode fs.FileMode, write func(*os.File) error) (temp string, err error) {
 	temp = fmt.Sprintf("%s%s-%d", tempPrefix, owner, number)
 	return temp, create(dir, temp, mode, write)
 }
 
-// create makes a file whole, or not at all.
+// create makes a complete file, or none.
 func create(dir *os.Root, name string, mode fs.FileMode, write func(*os.File) error) error {
 	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(f), f.Close()) // some file systems say only at close that they are full
+	err = errors.Join(write(f), f.Close()) // some file systems report only at close that they are full
 	if err != nil {
 		_ = dir.Remove(name)
 	}
 	return err
 }
 
-// RemoveStaged removes the files that an owner staged in a directory and below, and returns how many they were. It
+// RemoveStaged removes the files that an owner staged in a directory and below, and returns their number. It
 // follows no links.
 func RemoveStaged(ctx context.Context, path, owner string) (removed int, err error) {
 	root, err := os.OpenRoot(path)
@@ -78,9 +79,9 @@ func RemoveStaged(ctx context.Context, path, owner string) (removed int, err err
 	return removed, errors.Join(err, left)
 }
 
-// RenameNew gives the file or directory old the name in dir that nothing has: fs.ErrExist is its error where something
-// has, and that stays. A directory never takes the place of anything but an empty one, by rename(2); a file gets the
-// name by a hard link, and where there are none in the place of an empty file of ours.
+// RenameNew renames the file or directory old in dir to an unused name: if the name exists, its error is
+// fs.ErrExist and the existing file stays. A directory replaces at most an empty one, by rename(2); a file gets the
+// name by a hard link, and where those are not supported in place of an empty file of ours.
 func RenameNew(dir *os.Root, old, name string) error {
 	info, err := dir.Lstat(old)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// RunApart runs the test once more in a process with mounts of its own, which end with it also if this process is killed.
-// There, it returns true.
+// RunApart runs the test once more in a process with mounts of its own, which end with it even if this process is
+// killed. In that process it returns true.
 func RunApart(t *testing.T) bool {
 	t.Helper()
 	const variable = "SANDBOXMCP_TEST_APART"

@@ -1,6 +1,6 @@
-// Package hosttest tells tests what this machine offers and waits for conditions.
+// Package hosttest reports which features this machine has, and waits for conditions.
 //
-// Tests of every stage import it, and it imports none of ours.
+// Tests of every stage import it; it imports no other package of this module.
 package hosttest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Buffer is a writer that is read while it is written to.
+// Buffer is a writer that may be read while it is written to.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -32,8 +32,8 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// SkipMissing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the
-// thing or "all". why describes the attempt and its result.
+// SkipMissing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (comma-separated names)
+// contains thing or "all". why describes the attempt and its result.
 func SkipMissing(t testing.TB, thing, why string) {
 	t.Helper()
 	if IsRequired(thing) {
@@ -42,13 +42,13 @@ func SkipMissing(t testing.TB, thing, why string) {
 	t.Skipf("%s: %s", thing, why)
 }
 
-// IsRequired reports whether SANDBOXMCP_TEST_REQUIRE has the thing or "all".
+// IsRequired reports whether SANDBOXMCP_TEST_REQUIRE contains thing or "all".
 func IsRequired(thing string) bool {
 	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
 	return slices.Contains(required, thing) || slices.Contains(required, "all")
 }
 
-// Program returns the path of a program that the test needs. Without it the test is skipped, see Missing.
+// Program returns the path of a program that the test needs. If it is missing, see SkipMissing.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -58,8 +58,8 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Rounds returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more the
-// longer it runs. The small number must find the same kind of mistake.
+// Rounds returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more
+// mistakes the longer it runs. The small number must find the same kind of mistake.
 func Rounds(small, large int) int {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") != "" {
 		return large
@@ -67,12 +67,12 @@ func Rounds(small, large int) int {
 	return small
 }
 
-// reserve is the part of the test's time that Until leaves for the clean-up.
+// reserve is the part of the test's time that Until leaves for the cleanup.
 const reserve = 10 * time.Second
 
 // Until polls until ok returns true. Otherwise it fails the test shortly before the deadline of the test binary (go
-// test -timeout, ten minutes by default): a slow machine is no failure. what names the missing condition: "the second
-// run is queued".
+// test -timeout, ten minutes by default): a slow machine is not a failure. what names the missing condition: "the
+// second run is queued".
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	end := time.Now().Add(10 * time.Minute)

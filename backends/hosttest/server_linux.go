@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Role makes a command that runs this test binary as something else, which its TestMain finds in SANDBOXMCP_TEST_ROLE.
+// Role returns a command that runs this test binary in a role, which its TestMain reads from SANDBOXMCP_TEST_ROLE.
 func Role(t *testing.T, name string, before ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {
@@ -24,7 +24,7 @@ func Role(t *testing.T, name string, before ...string) *exec.Cmd {
 	return cmd
 }
 
-// StartServer starts a server, and returns when that says that it is ready.
+// StartServer starts a server, and returns when the server reports that it is ready.
 func StartServer(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -41,7 +41,7 @@ func StartServer(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// KillServer kills a server: its descendants end with it.
+// KillServer kills a server and waits until its descendants have ended.
 func KillServer(t *testing.T, cmd *exec.Cmd, descendants map[int]string) {
 	t.Helper()
 	cmd.Process.Kill()
@@ -49,7 +49,7 @@ func KillServer(t *testing.T, cmd *exec.Cmd, descendants map[int]string) {
 	Until(t, "no process of the killed server is alive", func() bool { return len(FilterLiving(descendants)) == 0 })
 }
 
-// Descendants lists the living processes below one, with the time each was started: numbers are used again.
+// Descendants lists the living descendants of a process with their start times, since process ids are reused.
 func Descendants(pid int) map[int]string {
 	below, found := map[int]string{}, true
 	for found {
@@ -70,7 +70,7 @@ func Descendants(pid int) map[int]string {
 	return below
 }
 
-// FilterLiving returns those of the processes that are still alive.
+// FilterLiving returns the processes of all that are still alive.
 func FilterLiving(all map[int]string) map[int]string {
 	left := map[int]string{}
 	for pid, start := range all {

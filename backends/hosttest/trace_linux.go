@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TraceCalls runs the test that calls it once more, by itself, with variables of the environment, and returns its system
-// calls of these names in their order, as strace prints them, with the paths of descriptors: "fsync(3</path>) = 0".
+// TraceCalls runs the calling test once more by itself, with additional environment variables, and returns its
+// system calls of these names in their order, as strace prints them, with the paths of descriptors:
+// "fsync(3</path>) = 0".
 func TraceCalls(t testing.TB, calls string, env ...string) []string {
 	t.Helper()
 	strace := Program(t, "strace")
@@ -29,7 +30,7 @@ func TraceCalls(t testing.TB, calls string, env ...string) []string {
 	}
 	var all []string
 	for line := range strings.Lines(string(text)) {
-		if _, call, ok := strings.Cut(strings.TrimSpace(line), " "); ok { // behind the thread's id
+		if _, call, ok := strings.Cut(strings.TrimSpace(line), " "); ok { // after the thread id
 			all = append(all, strings.TrimSpace(call))
 		}
 	}

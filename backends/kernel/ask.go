@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// errDead is returned after the end of the interpreter.
+// errDead is returned once the interpreter has ended.
 var errDead = errors.New("the interpreter is dead")
 
-// timeouts bound the wait for an answer, and the wait after an interrupt; 0 is DefaultGrace.
+// timeouts bound the wait for a reply, and the wait after an interrupt; 0 is DefaultGrace.
 type timeouts struct{ limit, grace time.Duration }
 
-// answer is a reply, or the event that took its place.
+// answer is a reply, or the event that replaces it.
 type answer struct {
 	reply
 	stopped string // "timeout" or "cancelled": why the interpreter was interrupted
-	dead    bool   // there will be no reply
+	dead    bool   // no reply will come
 }
 
 // acquire waits for the lock, first come first served.
@@ -42,11 +42,11 @@ func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// roundTrip sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code
-// that then doesn't end is killed, and the interpreter with it.
+// roundTrip sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running
+// code. Code that continues is killed together with the interpreter.
 func (k *Kernel) roundTrip(ctx context.Context, id int64, frame []byte, p timeouts, tools *calls, show func(Bundle)) (a answer) {
 	defer func() { <-tools.cancelAll() }()
-	// What was left over from another request would interrupt the wrong thing.
+	// A signal left over from another request would interrupt this one.
 	select {
 	case <-k.interrupt:
 	default:
@@ -59,14 +59,14 @@ func (k *Kernel) roundTrip(ctx context.Context, id int64, frame []byte, p timeou
 		sent = make(chan struct{})
 		go func() {
 			defer close(sent)
-			k.channel.Write(frame) // should it fail, the interpreter is about to be dead
+			k.channel.Write(frame) // if it fails, the interpreter is about to end
 		}()
-		defer func() { <-sent }() // a driver that doesn't read, or is dead, has been killed by then
+		defer func() { <-sent }() // a driver that doesn't read has been killed by then
 	}
 	timer := time.NewTimer(p.limit)
 	defer timer.Stop()
 	written, cancelled := sent, ctx.Done()
-	var called <-chan struct{} // closed when no call of a tool is left of a cell that has ended
+	var called <-chan struct{} // closed when an ended cell has no tool call left
 	for interrupts := 0; a.Op == "" || written != nil || called != nil; {
 		select {
 		case <-written:
@@ -106,7 +106,7 @@ func (k *Kernel) roundTrip(ctx context.Context, id int64, frame []byte, p timeou
 			a.dead = true
 			return a
 		}
-		// The second time is for a signal that came too early, or that the code swallowed.
+		// The first signal may have come too early, or the code swallowed it.
 		k.requestInterrupt()
 		timer.Reset(cmp.Or(p.grace, DefaultGrace) / 2)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// bare is a sandbox that contains nothing: the interpreter with its channel, and nothing else that
-// could be the reason for what a test sees.
+// bare is a sandbox that contains only the interpreter with its channel, so that nothing else can cause a test's
+// result.
 type bare struct {
 	dir  string
 	path map[string]string // interpreters by name
-	pid  int               // of the last one
+	pid  int               // of the last interpreter
 }
 
 func newBare(t testing.TB, path map[string]string) *bare {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// BenchmarkCell runs a trivial cell in a real sandbox, there and back.
+// BenchmarkCell measures a round trip of a trivial cell in a real sandbox.
 func BenchmarkCell(b *testing.B) {
 	python(b)
 	s := sandboxed(b, "python", backends.Limits{})
@@ -33,7 +33,7 @@ func BenchmarkCell(b *testing.B) {
 	}
 }
 
-// BenchmarkStart starts an interpreter in a sandbox that is there.
+// BenchmarkStart starts an interpreter in an existing sandbox.
 func BenchmarkStart(b *testing.B) {
 	python(b)
 	sb := sandbox(b, "python", backends.Limits{})
@@ -46,7 +46,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkOutput is how fast a cell's output arrives.
+// BenchmarkOutput measures the throughput of a cell's output.
 func BenchmarkOutput(b *testing.B) {
 	python(b)
 	s := sandboxed(b, "python", backends.Limits{})
@@ -58,7 +58,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// TestEmptyPythonIsSmall measures a session in which nothing has run: there may be a thousand.
+// TestEmptyPythonIsSmall measures a session that has run no cell: a server may have a thousand.
 func TestEmptyPythonIsSmall(t *testing.T) {
 	sb := newBare(t, map[string]string{"python": python(t)})
 	startSession(t, sb, "python")

@@ -16,42 +16,43 @@ type Bundle map[string]string
 // Cell is a piece of code with its inputs.
 type Cell struct {
 	Code string
-	Name string   // in tracebacks, such as "cell 3"
-	Env  []string // KEY=VALUE, set before the code runs, for good
+	Name string   // shown in tracebacks, such as "cell 3"
+	Env  []string // KEY=VALUE, set permanently before the code runs
 
 	Charts bool // figures and tables come with their data, under e2b/chart and e2b/data
 
-	// Tools are what Python and Node can import from the module tools. Call carries a call out: it may be called
-	// concurrently, and its ctx ends with the cell. Its error is the text of the ToolError that the code gets.
+	// Tools are the functions that Python and Node can import from the module tools. Call performs a call: it may
+	// be called concurrently, and its ctx ends with the cell. Its error becomes the text of the ToolError in the
+	// code.
 	Tools []Tool
 	Call  func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 
-	// Stdout and Stderr receive the output since the cell before, of all processes of the session. They are not called
-	// after Run has returned. nil discards.
+	// Stdout and Stderr receive the output since the last cell, of all processes of the session. They are not
+	// written to after Run has returned. nil discards.
 	Stdout, Stderr io.Writer
 	Display        func(Bundle) // called while the code runs, for each displayed value; may be nil
 
-	Timeout time.Duration // before the code is interrupted; must be more than 0
-	Grace   time.Duration // between interrupting and killing; 0 is DefaultGrace
+	Timeout time.Duration // time before the code is interrupted; must be more than 0
+	Grace   time.Duration // time between interrupting and killing; 0 is DefaultGrace
 }
 
-// DefaultGrace bounds the time in which interrupted code may end before its interpreter is killed. After half of it,
+// DefaultGrace bounds the time that interrupted code has to end before its interpreter is killed. After half of it,
 // the code is interrupted once more.
 const DefaultGrace = 2 * time.Second
 
 // Outcome is the result of a cell.
 type Outcome struct {
 	Value Bundle // of the last expression; nil if there is none
-	Error *Error // that ended it
-	Exit  *int   // status of an exit that the code requested; the session goes on
+	Error *Error // the error that ended the cell
+	Exit  *int   // exit status that the code requested; the session continues
 	// Ended is "ok", "error", "exit", "timeout", "cancelled" (the context), or "dead": the
 	// interpreter ended by itself, and its state is lost.
 	Ended string
-	Lost  bool // the interpreter is dead, whatever Ended is: Start a new one
+	Lost  bool // the interpreter is dead, whatever Ended says: Start a new one
 	Wall  time.Duration
 }
 
-// Error is an error in the language's own terms.
+// Error is an error in the terms of the language.
 type Error struct {
 	Type      string `json:"type" redact:"brief"` // "ValueError", "TypeError"
 	Message   string `json:"message" redact:"cut"`
@@ -65,7 +66,7 @@ func (e *Error) Error() string {
 	return e.Type + ": " + e.Message
 }
 
-// Run runs one cell. An error means that it was not run at all.
+// Run runs one cell. An error means that the cell did not run.
 func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	if c.Timeout <= 0 {
 		return Outcome{}, errors.New("run a cell: it has no timeout")
@@ -107,7 +108,7 @@ func (a answer) outcome(wall time.Duration) Outcome {
 	switch {
 	case a.stopped != "":
 		out.Ended = a.stopped
-		// bash can give a cell up for an interrupt before its trap runs, while it parses $( or under set -e.
+		// bash may abandon a cell on an interrupt before its trap runs, while it parses $( or under set -e.
 		if a.Error == nil && a.Exit != nil && *a.Exit != 0 {
 			out.Error = &Error{Type: "Interrupted", Message: "the cell was interrupted"}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// chart is what a figure shows, as readers of E2B's charts take it.
+// chart is a figure's data, in the format of E2B's charts.
 type chart struct {
 	Type   string            `json:"type"`
 	Title  *string           `json:"title"`
@@ -23,7 +23,7 @@ type chart struct {
 	Each   []json.RawMessage `json:"elements"`
 }
 
-// runCharted runs code whose readers want data, and returns the data of what it showed last, of one kind.
+// runCharted runs code with Charts set, and returns the last displayed bundle and its data of one kind.
 func (s session) runCharted(code, kind string) (visible Bundle, data string) {
 	s.t.Helper()
 	var all []Bundle
@@ -41,7 +41,8 @@ func (s session) runCharted(code, kind string) (visible Bundle, data string) {
 	return visible, visible[kind]
 }
 
-// TestCharts: who asks for it gets what figures show as data, of each type of chart that E2B's readers know.
+// TestCharts checks that a cell with Charts set gets the data of figures, of each chart type that E2B's readers
+// know.
 func TestCharts(t *testing.T) {
 	s := startSession(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
 	s.runCharted("import matplotlib.pyplot as plt, datetime as dt; 1", "")
@@ -97,7 +98,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// TestTables: likewise for data frames, and for pictures that are saved.
+// TestTables checks the data of data frames, and of saved pictures.
 func TestTables(t *testing.T) {
 	s := startSession(t, newBare(t, map[string]string{"python": python(t, "pandas", "PIL")}), "python")
 	_, data := s.runCharted("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [0.5, float('nan')], 'd': pd.to_datetime(['2024-01-02', '2024-01-03'])})", "e2b/data")

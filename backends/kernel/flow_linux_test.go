@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestOutput is about what programs write: all of it reaches the cell that it belongs to.
+// TestOutput checks that all output of programs reaches the cell that it belongs to.
 func TestOutput(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
@@ -166,7 +166,7 @@ func pythonBytes(b []byte) string {
 	return "b'" + s.String() + "'"
 }
 
-// TestCalls is about who calls and when.
+// TestCalls checks concurrent, cancelled and repeated calls.
 func TestCalls(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
@@ -268,7 +268,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// closer closes a channel when something is written.
+// closer closes a channel at the first write.
 type closer struct{ c chan struct{} }
 
 func (w closer) Write(p []byte) (int, error) {

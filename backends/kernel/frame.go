@@ -11,20 +11,20 @@ import (
 // maxFrame bounds the bytes of a frame, in either direction. A driver that sends more is broken, or has been replaced.
 const maxFrame = 64 << 20
 
-// smallFrame bounds the bytes of a frame that no request awaits. A larger one stays in the interpreter's memory until a
-// request does.
+// smallFrame bounds the bytes of a frame that arrives without a request. A larger one waits in the interpreter's
+// memory for the next request.
 const smallFrame = 256 << 10
 
 // Bounds of a frame's content. Each element takes far more memory here than bytes in the frame: without bounds, 64 MiB
 // of "{}," would become gigabytes.
 const (
-	maxForms     = 64      // of one value
+	maxForms     = 64      // forms of one value
 	maxFormName  = 200     // bytes
-	maxVariables = 100_000 // in a list
-	maxFields    = 2 << 20 // of the languages that have no JSON
+	maxVariables = 100_000 // variables in a list
+	maxFields    = 2 << 20 // fields of a language without JSON
 )
 
-// request is sent to a driver. Code, Name and Env are always present, if only empty.
+// request is sent to a driver. Code, Name and Env are always present, even if empty.
 type request struct {
 	Op     string            `json:"op"` // "run", "set", "get" or "vars"
 	ID     int64             `json:"id"`
@@ -33,7 +33,7 @@ type request struct {
 	Env    map[string]string `json:"env"`
 	Charts bool              `json:"charts,omitempty"`
 	Tools  []Tool            `json:"tools,omitempty"`
-	Mark   string            `json:"mark,omitempty"` // without its NUL bytes
+	Mark   string            `json:"mark,omitempty"` // without the NUL bytes around it
 	Key    string            `json:"key,omitempty"`
 	Value  json.RawMessage   `json:"value,omitempty"`
 }
@@ -43,14 +43,14 @@ type reply struct {
 	Op      string          `json:"op"` // "ready", "display", "call" or "done"
 	ID      int64           `json:"id"` // of the request
 	Version string          `json:"version"`
-	Ops     words           `json:"ops"` // beside "run", of a kernel that is not ours
+	Ops     words           `json:"ops"` // requests beside "run" that an operator's kernel supports
 	Data    Bundle          `json:"data"`
 	Value   Bundle          `json:"value"`
 	Error   *Error          `json:"error"`
 	Exit    *int            `json:"exit"`
 	JSON    json.RawMessage `json:"json"`
 	Vars    variables       `json:"vars"`
-	Call    int64           `json:"call"` // its number, of a tool
+	Call    int64           `json:"call"` // number of a tool call
 	Name    string          `json:"name"`
 	Args    json.RawMessage `json:"args"`
 }
@@ -71,11 +71,11 @@ func (v *variables) UnmarshalJSON(text []byte) error {
 
 // UnmarshalJSON refuses a value in too many forms.
 func (b *Bundle) UnmarshalJSON(text []byte) error {
-	*b = nil // or the forms of a second one would join those of the first
+	*b = nil // else the forms of a second value would join those of the first
 	return unmarshal(text, "one thing in %d forms", maxForms, (*map[string]string)(b))
 }
 
-// unmarshal decodes a list or an object that has no more members than limit.
+// unmarshal decodes a list or an object with at most limit members.
 func unmarshal(text []byte, what string, limit int, into any) error {
 	if n := countMembers(text); n > limit {
 		return fmt.Errorf(what+", more than %d", n, limit)
@@ -83,7 +83,7 @@ func unmarshal(text []byte, what string, limit int, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// countMembers returns how many members a JSON object or array has, or 1 if it is empty.
+// countMembers returns the number of members of a JSON object or array, or 1 if it is empty.
 func countMembers(b []byte) int {
 	n, depth := 1, 0
 	for i := 0; i < len(b); i++ {
@@ -109,7 +109,7 @@ func countMembers(b []byte) int {
 
 // codec encodes requests and decodes replies: JSON, except for a language without it.
 type codec interface {
-	driver(source string) ([]byte, error) // input of the bootstrap
+	driver(source string) ([]byte, error) // input of the bootstrap code
 	encode(request) ([]byte, error)
 	decode(body []byte) (reply, error)
 }
@@ -128,7 +128,7 @@ func (jsonCodec) decode(body []byte) (answer reply, err error) {
 	return answer, err
 }
 
-// encodeFrame writes v as JSON behind its length: 4 bytes, big-endian.
+// encodeFrame returns v as JSON after its length: 4 bytes, big-endian.
 func encodeFrame(v any) ([]byte, error) {
 	buf := bytes.NewBuffer(make([]byte, 4, 512))
 	e := json.NewEncoder(buf)
@@ -145,8 +145,8 @@ func encodeFrame(v any) ([]byte, error) {
 	return frame, nil
 }
 
-// readFrame reads one frame. It allocates memory as bytes arrive, not as the length promises, and before it reads a
-// large one it calls wait, which may give up.
+// readFrame reads one frame. It allocates memory as bytes arrive, not by the announced length. Before a large frame
+// it calls wait, which may return an error.
 func readFrame(r io.Reader, c codec, wait func() error) (reply, error) {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A program can write to its interpreter's channel. What it writes there must not become gigabytes in
-// the server.
+// A program can write frames to its interpreter's channel. They must not grow to gigabytes in the server.
 func TestFramesHoldNoMoreThanTheyMay(t *testing.T) {
 	many := func(n int, item string) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
 	forms := func(n int) string {

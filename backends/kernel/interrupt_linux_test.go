@@ -10,11 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestInterrupt is about code that takes too long: it is interrupted, and what it made is kept.
+// TestInterrupt checks that slow code is interrupted, and that its output and values are kept.
 func TestInterrupt(t *testing.T) {
 	cells := []struct {
 		name, code string
-		trace      string // a part of the traceback
+		trace      string // substring of the traceback
 	}{
 		{"loop", "print('begun')\nwhile True: pass", "in <module>"},
 		{"sleep", "print('begun'); time.sleep(100)", "time.sleep(100)"},
@@ -66,7 +66,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestKilled is about code that does not let itself be interrupted.
+// TestKilled checks that code that ignores interrupts is killed.
 func TestKilled(t *testing.T) {
 	cells := []struct{ name, code string }{
 		{"catches it", "while True:\n    try:\n        print('begun')\n        while True: x = 1\n    except BaseException: pass"},
@@ -91,7 +91,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// checkDead checks that nothing more can be done with a kernel, and that it says so.
+// checkDead checks that every call of a dead kernel fails with errDead.
 func checkDead(t *testing.T, s session) {
 	t.Helper()
 	<-s.Done()
@@ -103,7 +103,7 @@ func checkDead(t *testing.T, s session) {
 	}
 }
 
-// TestDeath is about code that takes its interpreter along.
+// TestDeath checks code that ends its interpreter.
 func TestDeath(t *testing.T) {
 	cells := []struct {
 		name, code string
@@ -141,7 +141,7 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// TestOutOfMemory is the sandbox's limit, which no driver can survive.
+// TestOutOfMemory exceeds the sandbox's memory limit, which no driver can survive.
 func TestOutOfMemory(t *testing.T) {
 	python(t)
 	s := sandboxed(t, "python", backends.Limits{RAM: 96 << 20})
@@ -154,7 +154,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestIdleInterrupt sends signals when no cell runs.
+// TestIdleInterrupt sends signals while no cell runs.
 func TestIdleInterrupt(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)

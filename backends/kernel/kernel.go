@@ -1,8 +1,8 @@
-// Package kernel keeps an interpreter running inside a sandbox, so that each piece of code finds the state of the
-// earlier ones: variables, imports, files, threads.
+// Package kernel keeps an interpreter running inside a sandbox, so that each piece of code finds the variables,
+// imports, files and threads of earlier ones.
 //
-// A driver for each language runs in the interpreter and speaks length-prefixed JSON on a private descriptor. Programs'
-// output uses the standard streams, so no printed text is ever taken for a reply.
+// A driver for each language runs in the interpreter and speaks length-prefixed JSON on a private descriptor.
+// Programs write to the standard streams, so no printed text can pass for a reply.
 package kernel
 
 import (
@@ -22,13 +22,13 @@ import (
 
 // Kernel is a running interpreter. Its methods may be called concurrently; cells run one at a time.
 type Kernel struct {
-	lock    chan struct{} // holds one token, whose owner may speak to the driver
+	lock    chan struct{} // holds one token, whose owner may talk to the driver
 	id      int64         // of the last request
 	channel io.ReadWriteCloser
 	codec   codec
-	ops     []string // of its ready
+	ops     []string // operations named by its ready
 	replies chan reply
-	large   chan struct{} // sent to before a large frame is read: only a waiting request receives
+	large   chan struct{} // sent to before a large frame is read; only a waiting request receives
 
 	out, err  *cutter
 	interrupt chan struct{}
@@ -38,15 +38,15 @@ type Kernel struct {
 
 	done  chan struct{}
 	death backends.Result
-	fault error // why death is no result, or the driver's violation for which it was killed
+	fault error // error of starting it, or the driver's violation for which it was killed
 }
 
-// exitTimeout bounds the time in which an interpreter that has closed its channel may end before it is killed.
+// exitTimeout bounds the time that an interpreter has to exit after it closed its channel, before it is killed.
 const exitTimeout = 2 * time.Second
 
-// Start starts the driver for language ("python", "node", "shell", "r"), and waits until it is ready. as has what is
-// added to the sandbox's environment, the directory and the lifetime: several interpreters can run in one sandbox if
-// they are Endless.
+// Start starts the driver of a language ("python", "node", "shell", "r"), and waits until it is ready. as adds
+// environment, directory and lifetime to the sandbox's: several interpreters can run in one sandbox if they are
+// Endless.
 func Start(ctx context.Context, sb backends.Sandbox, name string, as backends.Command) (*Kernel, error) {
 	lang, ok := languageNamed(name)
 	if !ok {
@@ -60,7 +60,7 @@ func start(ctx context.Context, sb backends.Sandbox, lang language, as backends.
 	if err != nil {
 		return nil, fmt.Errorf("encode the %s driver: %w", lang.name, err)
 	}
-	// The interpreter outlives this call and its ctx.
+	// The interpreter outlives this call and ctx.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	k := &Kernel{
 		lock: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply), large: make(chan struct{}),
@@ -77,7 +77,7 @@ func start(ctx context.Context, sb backends.Sandbox, lang language, as backends.
 	return k, nil
 }
 
-// runInterpreter runs the interpreter until its end.
+// runInterpreter runs the interpreter and returns when it has ended.
 func (k *Kernel) runInterpreter(ctx context.Context, sb backends.Sandbox, as backends.Command, source []byte) {
 	defer close(k.done)
 	var fault error
@@ -106,8 +106,8 @@ func (k *Kernel) runInterpreter(ctx context.Context, sb backends.Sandbox, as bac
 	k.death, k.fault = result, cmp.Or(err, fault)
 }
 
-// readReplies passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if
-// that is the reason.
+// readReplies forwards the driver's replies until the channel ends. It returns the driver's violation of the
+// protocol, if that ended it.
 func (k *Kernel) readReplies(ctx context.Context, c io.Reader) error {
 	next := readFrame
 	if _, own := k.codec.(lineCodec); own {
@@ -126,7 +126,7 @@ func (k *Kernel) readReplies(ctx context.Context, c io.Reader) error {
 	}
 }
 
-// awaitRequest returns when a request waits for the driver's reply.
+// awaitRequest returns when a request waits for a reply.
 func (k *Kernel) awaitRequest(ctx context.Context) error {
 	select {
 	case k.large <- struct{}{}:
@@ -136,8 +136,8 @@ func (k *Kernel) awaitRequest(ctx context.Context) error {
 	}
 }
 
-// handleChannelEnd ends an interpreter whose channel has failed. An interpreter that is about to exit may do so: its exit status is
-// part of the result.
+// handleChannelEnd ends an interpreter whose channel has failed. It first waits exitTimeout for an interpreter that
+// is exiting: the exit status is part of the result.
 func (k *Kernel) handleChannelEnd(ctx context.Context, err error) error {
 	if strings.HasPrefix(err.Error(), "protocol: ") {
 		k.kill()
@@ -159,7 +159,7 @@ func (k *Kernel) awaitReady(ctx context.Context) error {
 		if r.Op != "ready" {
 			return fmt.Errorf("protocol: the driver began with %q", r.Op)
 		}
-		<-k.begun // or it could not have spoken
+		<-k.begun // a driver starts after it is contained
 		for op := range moreOps {
 			if slices.Contains(r.Ops, op) {
 				k.ops = append(k.ops, op)
@@ -177,20 +177,20 @@ func (k *Kernel) awaitReady(ctx context.Context) error {
 	}
 }
 
-// Contained returns the containment of the interpreter.
+// Contained returns the interpreter's containment.
 func (k *Kernel) Contained() backends.Containment { return k.contained }
 
-// Done is closed when the interpreter is dead; then Death returns its result.
+// Done is closed when the interpreter has ended; then Death returns its result.
 func (k *Kernel) Done() <-chan struct{} { return k.done }
 
-// Death returns the result of the interpreter's process, once Done is closed. An error is the driver's violation of the
-// protocol, for which it was killed.
+// Death returns the result of the interpreter's process, once Done is closed. Its error is the driver's violation
+// of the protocol, for which it was killed.
 func (k *Kernel) Death() (backends.Result, error) {
 	<-k.done
 	return k.death, k.fault
 }
 
-// Close ends the interpreter, and all processes of the sandbox if it is the main program, and waits for that.
+// Close ends the interpreter, and all processes of the sandbox if it is the main program, and waits for their end.
 func (k *Kernel) Close() error {
 	k.kill()
 	<-k.done

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// python is the interpreter of bare sandboxes, and of the tests about libraries: of those that are
-// installed, the first that has them.
+// python returns the interpreter for bare sandboxes and tests of libraries: the first installed one that has the
+// modules.
 func python(t testing.TB, modules ...string) string {
 	t.Helper()
 	for _, name := range []string{"/usr/bin/python3", "python3"} {
@@ -39,7 +39,7 @@ func python(t testing.TB, modules ...string) string {
 	return ""
 }
 
-// session is a kernel that a test talks to.
+// session is a kernel under test.
 type session struct {
 	*Kernel
 	t testing.TB
@@ -95,13 +95,13 @@ func startSession(t testing.TB, sb backends.Sandbox, language string) session {
 	return session{k, t}
 }
 
-// waitBetween waits until programs have written a text between cells.
+// waitBetween waits until programs have written text while no cell runs.
 func (s session) waitBetween(stream *cutter, text string) {
 	s.t.Helper()
 	hosttest.Until(s.t, fmt.Sprintf("%q comes between cells", text), func() bool { return strings.Contains(stream.betweenText(), text) })
 }
 
-// awaitLeftover lets what a cell has left running see that the cell is over: it waits for a variable.
+// awaitLeftover waits for the variable by which code left running by a cell reports that the cell has ended.
 func (s session) awaitLeftover() {
 	s.t.Helper()
 	if err := s.Set(s.t.Context(), "over", []byte("true")); err != nil {
@@ -109,7 +109,7 @@ func (s session) awaitLeftover() {
 	}
 }
 
-// checkMarked checks that a cell's mark came, and was not given up.
+// checkMarked checks that a cell's mark arrived and was not overdue.
 func checkMarked(t testing.TB, stream *cutter) {
 	t.Helper()
 	stream.mu.Lock()
@@ -119,7 +119,7 @@ func checkMarked(t testing.TB, stream *cutter) {
 	}
 }
 
-// transcript is all that a cell said.
+// transcript is the complete output of a cell.
 type transcript struct {
 	Outcome
 	Stdout, Stderr string
@@ -131,8 +131,8 @@ func (s session) run(code string) transcript {
 	return s.cell(context.Background(), Cell{Code: code})
 }
 
-// runInterrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal
-// can come too early and code can swallow one; what does not end then would take for ever.
+// runInterrupted runs code and cancels it when it prints "begun". It repeats the interrupt twice a second, since a
+// signal can come too early and code can swallow one.
 func (s session) runInterrupted(code string) transcript {
 	s.t.Helper()
 	return s.runCancelled(Cell{Code: code, Grace: time.Hour}, "begun")
@@ -165,7 +165,7 @@ func (s session) runCancelled(c Cell, when string) transcript {
 	return s.cell(ctx, c)
 }
 
-// watcher is called with what is written.
+// watcher is called with each written text.
 type watcher func(text string)
 
 func (w watcher) Write(p []byte) (int, error) {
@@ -199,7 +199,7 @@ func (s session) cell(ctx context.Context, c Cell) transcript {
 	return got
 }
 
-// text is a cell's value as text, or its error in one line.
+// text returns a cell's value as text, or its error in one line.
 func (r transcript) text() string {
 	switch {
 	case r.Error != nil:

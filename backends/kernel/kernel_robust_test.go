@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// channelOf is Python code that makes channel the descriptor on which the driver speaks.
+// channelOf is Python code that sets channel to the driver's descriptor.
 const channelOf = `
 import os, struct, threading, time
 channel = max(int(f) for f in os.listdir('/proc/self/fd') if os.path.islink('/proc/self/fd/' + f) and os.readlink('/proc/self/fd/' + f).startswith('socket:'))

@@ -12,28 +12,28 @@ import (
 // language describes the kernel of one interpreter.
 type language struct {
 	name string
-	// args start the interpreter with a bootstrap: it reads frame 0 from descriptor 3, which holds
-	// the driver's source, and runs that. So no driver has to lie in the sandbox as a file, nor
-	// pass through arguments, whose length is limited and which all processes can read.
+	// args start the interpreter with a bootstrap, which reads frame 0 (the driver's source) from descriptor 3 and
+	// runs it. So the driver is not a file in the sandbox, and not an argument, whose length is limited and which
+	// all processes can read.
 	args   []string
 	driver string
-	env    []string // of the interpreter; a session's own variables override it
+	env    []string // of the interpreter; a session's variables override it
 	codec  codec
 }
 
 //go:embed python node shell.sh shell_boot.sh r.R r_boot.sh
 var files embed.FS
 
-// languages are assembled when the first kernel starts: most programs start none, and would join 400 KB of drivers for
-// nothing.
+// languages are assembled when the first kernel starts: most processes start none, and would join 400 KB of drivers
+// for nothing.
 var languages = sync.OnceValue(func() []language {
 	return []language{
-		// -S, because the driver does that part only before the first cell.
+		// -S, because the driver imports site only before the first cell.
 		{"python", []string{"python", "-S", "-c", pythonFile("boot")}, pythonDriver(),
-			// Without a screen, matplotlib draws into memory, and says so only if it has to find out.
+			// Setting the backend keeps matplotlib from searching for a screen and reporting that there is none.
 			[]string{"MPLBACKEND=Agg"}, jsonCodec{}},
-		// What the driver needs of Node's inside is its parser and signals that a second thread gets;
-		// code that was terminated leaves async_hooks out of step, which Node would abort for.
+		// The driver needs two of Node's internals: its parser, and signals that a second thread receives.
+		// Terminated code leaves async_hooks out of step, for which Node would abort.
 		{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
 		{"shell", []string{"bash", "--noprofile", "--norc", "-c", driverFile("shell_boot.sh")}, driverFile("shell.sh"), nil, shellCodec{}},
 		{"r", []string{"bash", "--noprofile", "--norc", "-c", driverFile("r_boot.sh")}, driverFile("r.R"), nil, rCodec{}},
@@ -78,7 +78,7 @@ func nodeFile(name string) string { return driverFile("node/" + name + ".js") }
 func driverFile(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
-		panic("our bug: " + err.Error()) // it is part of the binary
+		panic("our bug: " + err.Error()) // the file is part of the binary
 	}
 	return string(text)
 }

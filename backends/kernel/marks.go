@@ -17,12 +17,12 @@ import (
 const (
 	// betweenMax bounds the bytes of output between cells that are kept for the next.
 	betweenMax = 64 << 10
-	// markTimeout bounds the wait for a mark when no other output comes: the driver wrote it before its reply, so it is
-	// in the pipe, unless the program closed the descriptor.
+	// markTimeout bounds the wait for a mark when no other output comes: the driver writes the mark before its
+	// reply, so it is in the pipe, unless the program closed the descriptor.
 	markTimeout = 200 * time.Millisecond
 	// markLimit bounds the wait for a mark behind continuous output.
 	markLimit = 10 * time.Second
-	// marksMissed is the number of overdue marks that are still recognised.
+	// marksMissed is the number of overdue marks that are still recognised later.
 	marksMissed = 8
 )
 
@@ -37,21 +37,22 @@ func newMark() string {
 // output before a cell's mark is that cell's, output after it is the next one's.
 type cutter struct {
 	mu      sync.Mutex
-	expect  [][]byte // outstanding marks, the running cell's last
-	held    []byte   // a possible beginning of a mark
+	expect  [][]byte // marks not seen yet, the running cell's last
+	held    []byte   // bytes that may begin a mark
 	to      io.Writer
-	running bool          // to is a cell's, whose mark is outstanding
+	running bool          // to belongs to a cell whose mark has not come
 	reached chan struct{} // closed when the mark has come
-	seen    time.Time     // time of the last bytes
+	seen    time.Time     // when the last bytes came
 	between []byte        // written while no cell ran
-	dropped int64         // bytes that exceeded between
+	dropped int64         // bytes that did not fit in between
 
-	stop    chan struct{} // closed to have output again that Spare has declined; nil: it comes
-	spared  chan struct{} // closed when it comes
-	settled bool          // all output is wanted: a cell begins, or has ended
+	stop    chan struct{} // closed to resume the output that Spare declined; nil if output comes
+	spared  chan struct{} // closed when output comes again
+	settled bool          // output may not be declined: a cell begins, or has ended
 }
 
-// startCell connects the stream with a cell's writer, and writes the output since the last cell. A nil to discards.
+// startCell connects the stream to a cell's writer, and writes the output since the last cell. A nil writer
+// discards.
 func (c *cutter) startCell(mark string, to io.Writer) {
 	c.resumeOutput()
 	c.mu.Lock()
@@ -71,7 +72,7 @@ func (c *cutter) startCell(mark string, to io.Writer) {
 	c.to, c.running, c.reached, c.settled = to, true, make(chan struct{}), false
 }
 
-// resumeOutput has all output come that was declined, and returns when it does.
+// resumeOutput resumes declined output, and returns when it comes again.
 func (c *cutter) resumeOutput() {
 	c.mu.Lock()
 	stop, spared := c.stop, c.spared
@@ -83,14 +84,14 @@ func (c *cutter) resumeOutput() {
 	}
 }
 
-// Spare implements [backends.Sparing]. Of a cell that has filled its writer, nothing is needed up to its mark; between
-// cells, only the last bytes before the next one are.
+// Spare implements [backends.Sparing]. A cell that has filled its writer needs no output before its mark; between
+// cells, only the last bytes before the next cell are needed.
 func (c *cutter) Spare() *backends.Skip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &backends.Skip{Keep: betweenMax}
 	count := func(n int64) {
-		if n > 0 { // so that what follows has betweenMax bytes
+		if n > 0 { // leaves betweenMax bytes for later output
 			c.dropped += n + int64(len(c.between))
 			c.between = nil
 		}
@@ -122,14 +123,14 @@ func (c *cutter) Spare() *backends.Skip {
 	return k
 }
 
-// waitForMark returns when the cell's mark has come, or is overdue.
+// waitForMark returns when the cell's mark has come or is overdue.
 func (c *cutter) waitForMark(dead <-chan struct{}) {
 	select {
 	case <-c.reached:
 		return
 	default:
 	}
-	defer c.resumeOutput() // the cell's count is whole
+	defer c.resumeOutput() // so that the cell's count is complete
 	began := time.Now()
 	timer := time.NewTimer(markTimeout)
 	defer timer.Stop()
@@ -149,7 +150,7 @@ func (c *cutter) waitForMark(dead <-chan struct{}) {
 		}
 		left := markTimeout - time.Since(last)
 		if declined {
-			left = markTimeout // the mark is looked for where the output is
+			left = markTimeout // the mark may be behind the resumed output
 		}
 		if left <= 0 || time.Since(began) > markLimit {
 			return
@@ -158,15 +159,15 @@ func (c *cutter) waitForMark(dead <-chan struct{}) {
 	}
 }
 
-// endCell disconnects the cell's writer, which is not called again.
+// endCell disconnects the cell's writer, which is not called afterwards.
 func (c *cutter) endCell() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.to, c.running, c.settled = nil, false, false
 }
 
-// Write receives the output of the interpreter and its children. It never fails: the backend would discard the rest of
-// the stream.
+// Write receives the output of the interpreter and its children. It never fails, since the backend would discard
+// the rest of the stream.
 func (c *cutter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +202,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// match returns the mark with which p begins, or a mark of which p is a beginning.
+// match returns the mark that p starts with, or a mark that starts with p.
 func (c *cutter) match(p []byte) (mark []byte, whole bool) {
 	for _, m := range c.expect {
 		if bytes.HasPrefix(p, m) {
@@ -214,7 +215,7 @@ func (c *cutter) match(p []byte) (mark []byte, whole bool) {
 	return nil, false
 }
 
-// markReached records that a mark has come. An overdue mark ends nothing.
+// markReached records that a mark has come. An overdue mark ends no cell.
 func (c *cutter) markReached(mark []byte) {
 	i := slices.IndexFunc(c.expect, func(m []byte) bool { return bytes.Equal(m, mark) })
 	if c.running && i == len(c.expect)-1 {
@@ -224,7 +225,7 @@ func (c *cutter) markReached(mark []byte) {
 	c.expect = slices.Delete(c.expect, i, i+1)
 }
 
-// emit passes on output. Between cells, the latest bytes are kept.
+// emit forwards output. Between cells, it keeps the latest bytes.
 func (c *cutter) emit(p []byte) {
 	if len(p) == 0 {
 		return
@@ -240,7 +241,7 @@ func (c *cutter) emit(p []byte) {
 	}
 }
 
-// release passes on held bytes, at the end of the stream.
+// release forwards held bytes at the end of the stream.
 func (c *cutter) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestCutter writes a stream in all ways to split it once.
+// TestCutter writes a stream split at each possible place.
 func TestCutter(t *testing.T) {
 	old, now := newMark(), newMark()
 	for _, c := range []struct{ name, stream, cell, after string }{
@@ -45,7 +45,7 @@ func TestCutter(t *testing.T) {
 	}
 }
 
-// TestCutterGivesUp waits for a mark that doesn't come.
+// TestCutterGivesUp waits for a mark that never comes.
 func TestCutterGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cell bytes.Buffer
@@ -66,7 +66,7 @@ func TestCutterGivesUp(t *testing.T) {
 	})
 }
 
-// FuzzCutter splits any stream anywhere: nothing but marks is lost.
+// FuzzCutter splits any stream anywhere: only marks are removed.
 func FuzzCutter(f *testing.F) {
 	f.Add([]byte("a\x00b"), []byte("\x00"), 3)
 	f.Add([]byte{0, 0, 0}, []byte{}, 0)
@@ -74,7 +74,7 @@ func FuzzCutter(f *testing.F) {
 		mark := strings.Repeat("0f", 16)
 		whole := "\x00" + mark + "\x00"
 		if bytes.Contains(append(append([]byte{}, before...), whole[:len(whole)-1]...), []byte(whole)) || len(after) > betweenMax {
-			return // before holds a mark, or makes one with the beginning of the true one
+			return // before contains a mark, or forms one with the start of the true mark
 		}
 		stream := append(append(append([]byte{}, before...), whole...), after...)
 		size = min(max(size, 1), 64)
@@ -93,7 +93,7 @@ func FuzzCutter(f *testing.F) {
 	})
 }
 
-// FuzzFrame reads frames that any program may have written.
+// FuzzFrame decodes frames that any program may have written.
 func FuzzFrame(f *testing.F) {
 	for _, text := range []string{`{"op":"ready","version":"3"}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`, `{"vars":[{}]}`, `[`, ``} {
 		frame := binary.BigEndian.AppendUint32(nil, uint32(len(text)))

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// nodePath is the interpreter of bare sandboxes. SANDBOXMCP_TEST_NODE names another one.
+// nodePath returns the interpreter of bare sandboxes. SANDBOXMCP_TEST_NODE names another one.
 func nodePath(t testing.TB) map[string]string {
 	t.Helper()
 	name := os.Getenv("SANDBOXMCP_TEST_NODE")
@@ -40,13 +40,13 @@ func TestNodeCells(t *testing.T) {
 		name, code string
 		text       string // of the value, "Type: message" of the error, or "exit 7"; a regular expression
 		stdout     string
-		stderr     string // a part of it; "" is nothing at all
+		stderr     string // a substring; "" if it is empty
 	}{
 		{"empty", "", "", "", ""},
 		{"comment", "// nothing", "", "", ""},
 		{"value", "6 * 7", "42", "", ""},
 		{"underscore is the last value", "_ + 1", "43", "", ""},
-		{"undefined is no value", "undefined", "", "", ""},
+		{"undefined is not a value", "undefined", "", "", ""},
 		{"undefined leaves the last value", "_", "43", "", ""},
 		{"null is one", "null", "null", "", ""},
 		{"a statement is none", "if (true) { 5 }", "", "", ""},
@@ -168,7 +168,7 @@ func TestNodeCells(t *testing.T) {
 				t.Errorf("stdout %.600q, want %q", r.Stdout, c.stdout)
 			}
 			if c.name == "is shown with the next" {
-				return // when it comes is the next test's
+				return // the time of its arrival is the next test's subject
 			}
 			if r.Stderr != c.stderr && (c.stderr == "" || !strings.Contains(r.Stderr, c.stderr)) {
 				t.Errorf("stderr %.600q, want %q in it", r.Stderr, c.stderr)
@@ -185,7 +185,7 @@ func TestNodeCells(t *testing.T) {
 	}
 }
 
-// TestNodeBetween is about what happens while no cell runs.
+// TestNodeBetween checks callbacks and output while no cell runs.
 func TestNodeBetween(t *testing.T) {
 	s := node(t)
 	s.run("setTimeout(() => { console.log('ticked'); throw new TypeError('between') }, 10); setTimeout(() => process.exit(1), 20); setTimeout(() => display('shown'), 30); const kept = 1")
@@ -197,7 +197,7 @@ func TestNodeBetween(t *testing.T) {
 	}
 }
 
-// TestNodeTracebacks: a traceback has the cells' lines and columns, and no frames but the program's.
+// TestNodeTracebacks checks that a traceback has the cells' lines and columns, and only the program's frames.
 func TestNodeTracebacks(t *testing.T) {
 	cells := []struct{ name, code, want string }{
 		{"function", "function f() {\n  throw new TypeError('x')\n}\n  f()", "TypeError: x\n    at f (CELL:2:9)\n    at CELL:4:3"},
@@ -266,7 +266,7 @@ func TestNodeInterrupt(t *testing.T) {
 				t.Run(c.name, func(t *testing.T) {
 					s.t = t
 					r := s.runInterrupted(c.code)
-					if r.Ended != "cancelled" || r.Lost || r.Error == nil || r.Error.Type != "Interrupted" && c.name != "child" { // which may tell of its end first
+					if r.Ended != "cancelled" || r.Lost || r.Error == nil || r.Error.Type != "Interrupted" && c.name != "child" { // a child may report its own end first
 						t.Fatalf("got %+v %v", r.Outcome, r.Error)
 					}
 					if r := s.run("await new Promise((r) => setImmediate(r)); await new Promise((r) => setTimeout(r, 1)); kept"); r.text() != "17" {
@@ -315,7 +315,7 @@ func TestNodeDeath(t *testing.T) {
 	}
 }
 
-// TestNodePackages finds packages along NODE_PATH as in the workspace.
+// TestNodePackages imports packages from NODE_PATH and from the workspace.
 func TestNodePackages(t *testing.T) {
 	s := node(t)
 	dir := t.TempDir()

@@ -96,7 +96,7 @@ func TestNodeValues(t *testing.T) {
 		{"f", "error: get f: Error: it is a function, which JSON cannot hold"},
 		{"deep", "error: get deep: Error: it.a[0].f is a function, which JSON cannot hold"},
 		{"nowhere", "error: get nowhere: Error: there is no variable nowhere"},
-		{"a b", `error: get a b: Error: "a b" is no name of a variable`},
+		{"a b", `error: get a b: Error: "a b" is not a variable name`},
 	} {
 		got, err := s.Get(t.Context(), c.key)
 		text := string(got)

@@ -11,12 +11,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// CustomLanguage is the kernel of a language that an operator has named: a program that reads requests from descriptor 3 and
-// writes replies to it, each a JSON object on a line of its own. cli/README.md describes them.
+// CustomLanguage is the kernel of a language that an operator configures: a program that reads requests from
+// descriptor 3 and writes replies to it, each a JSON object on one line. cli/README.md describes them.
 type CustomLanguage struct {
 	Language string
 	Args     []string
-	Source   string // the program finds it on descriptor 3 before the first request
+	Source   string // the program reads it from descriptor 3 before the first request
 }
 
 // StartCustom is Start for a kernel of an operator's language.
@@ -24,13 +24,13 @@ func StartCustom(ctx context.Context, sb backends.Sandbox, own CustomLanguage, a
 	return start(ctx, sb, language{name: own.Language, args: own.Args, driver: own.Source, codec: lineCodec{}}, as)
 }
 
-// lineCodec has the frames of jsonCodec as lines.
+// lineCodec encodes the frames of jsonCodec as lines.
 type lineCodec struct{ jsonCodec }
 
 func (lineCodec) driver(source string) ([]byte, error) { return []byte(source), nil }
 
 func (lineCodec) encode(q request) ([]byte, error) {
-	frame, err := encodeFrame(q) // which ends with a line feed, and has no other
+	frame, err := encodeFrame(q) // ends with its only line feed
 	return frame[min(4, len(frame)):], err
 }
 
@@ -42,7 +42,7 @@ func (c lineCodec) decode(body []byte) (reply, error) {
 	return answer, err
 }
 
-// readLine is readFrame for a line of a *bufio.Reader.
+// readLine reads one line as readFrame reads a frame.
 func readLine(r io.Reader, c codec, wait func() error) (reply, error) {
 	var line []byte
 	for waited := false; ; {
@@ -69,13 +69,13 @@ func readLine(r io.Reader, c codec, wait func() error) (reply, error) {
 	}
 }
 
-// moreOps are the requests beside "run", and what they are for.
+// moreOps are the requests beside "run", each with its purpose.
 var moreOps = map[string]string{"set": "set variables", "get": "tell the value of a variable", "vars": "list variables"}
 
-// ErrUnsupportedOp is the error of a request that the kernel's ready does not name among its ops.
+// ErrUnsupportedOp is the error of a request that the kernel does not list among its ops.
 var ErrUnsupportedOp = errors.New("this language's kernel can't")
 
-// checkOp returns an error unless the kernel answers requests of this kind.
+// checkOp returns an error unless the kernel supports the request.
 func (k *Kernel) checkOp(op string) error {
 	if _, own := k.codec.(lineCodec); !own || slices.Contains(k.ops, op) {
 		return nil

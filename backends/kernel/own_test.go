@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// endless is a stream of one letter.
+// endless is an infinite stream of one letter.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte("x"), len(p))), nil }
 
 func TestLines(t *testing.T) {
-	done := func(size int) string { // a line of as many bytes, with its end
+	done := func(size int) string { // a line of size bytes, including its line feed
 		const startSession, end = `{"op":"done","id":1,"value":{"a":"`, `"}}` + "\n"
 		return startSession + strings.Repeat("x", size-len(startSession)-len(end)) + end
 	}
@@ -35,7 +35,7 @@ func TestLines(t *testing.T) {
 		{"empty", strings.NewReader("\n"), "protocol: a line that can't be read", 0},
 		{"two in one", strings.NewReader(`{"op":"ready"}{"op":"ready"}` + "\n"), "protocol: a line that can't be read", 0},
 		{"no object", strings.NewReader("[]\n"), "protocol: a line that can't be read", 0},
-		{"a value that is no object", strings.NewReader(`{"op":"done","id":1,"value":"42"}` + "\n"), "protocol: a line that can't be read", 0},
+		{"a value that is not an object", strings.NewReader(`{"op":"done","id":1,"value":"42"}` + "\n"), "protocol: a line that can't be read", 0},
 		{"too many forms", strings.NewReader(`{"op":"done","value":{` + strings.Repeat(`"a":"",`, maxForms+1) + `"b":""}}` + "\n"), "protocol: a line that can't be read: one thing in", 0},
 		{"another op", strings.NewReader(`{"op":"call","id":1}` + "\n"), "its op is not ready, display or done", 0},
 		{"without end", strings.NewReader(`{"op":"ready"}`), "protocol: the channel was closed in the middle", 0},
@@ -56,7 +56,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestTwoAnswers: the first counts.
+// TestTwoAnswers checks that the first of two answers counts.
 func TestTwoAnswers(t *testing.T) {
 	var a answer
 	for _, r := range []reply{{Op: "done", ID: 1}, {Op: "done", ID: 2, Exit: new(int)}, {Op: "done", ID: 2}, {Op: "display", ID: 2, Data: Bundle{"a": "b"}}} {
@@ -67,7 +67,7 @@ func TestTwoAnswers(t *testing.T) {
 	}
 }
 
-// FuzzLine reads lines that any program may have written.
+// FuzzLine decodes lines that any program may have written.
 func FuzzLine(f *testing.F) {
 	for _, text := range []string{`{"op":"ready","ops":["set"]}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`, `{"op":"display","id":1,"data":{}}`, `[`, ``, "\x00"} {
 		f.Add([]byte(text + "\n"))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPythonTracebacks compares whole tracebacks: what people are used to see, and nothing of ours.
+// TestPythonTracebacks compares complete tracebacks with Python's own: they have no frame of the driver.
 func TestPythonTracebacks(t *testing.T) {
 	cells := []struct{ name, code, want string }{
 		{"in a function of an earlier cell", "f(0)", `Traceback (most recent call last):
@@ -131,7 +131,7 @@ KeyboardInterrupt: me
 	})
 }
 
-// TestPythonBoundedErrors raises what would be told in megabytes.
+// TestPythonBoundedErrors raises errors whose text has megabytes.
 func TestPythonBoundedErrors(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
@@ -164,7 +164,8 @@ func TestPythonBoundedErrors(t *testing.T) {
 	})
 }
 
-// TestPythonShadowedModules has files in the workspace with the names of modules that the driver needs.
+// TestPythonShadowedModules runs cells in a workspace whose files have the names of modules that the driver
+// imports.
 func TestPythonShadowedModules(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// imageWidth decodes a bundle's picture and returns its width, 0 if there is none.
+// imageWidth decodes a bundle's picture and returns its width, 0 without a picture.
 func imageWidth(t *testing.T, b Bundle) int {
 	t.Helper()
 	data, err := base64.StdEncoding.DecodeString(b["image/png"])
@@ -84,8 +84,8 @@ func TestMatplotlib(t *testing.T) {
 	}
 }
 
-// TestStandIn: cells say by IPython's classes as what a value is shown, also where IPython is not installed, and what
-// asks whether they run in it sees that they don't.
+// TestStandIn: cells display values by IPython's classes, also if IPython is not installed, and code that asks
+// whether it runs in IPython sees that it doesn't.
 func TestStandIn(t *testing.T) {
 	s := startSession(t, newBare(t, map[string]string{"python": python(t)}), "python")
 	if r := s.run("import importlib.machinery as m; m.PathFinder.find_spec('IPython')"); r.text() != "" {

@@ -12,13 +12,13 @@ func TestPythonCells(t *testing.T) {
 		name, code string
 		text       string // of the value, or the error in one line
 		stdout     string
-		stderr     string // a part of it; "" is nothing at all
+		stderr     string // a substring; "" if it is empty
 	}{
 		{"empty", "", "", "", ""},
 		{"comment", "# nothing\n", "", "", ""},
 		{"value", "6 * 7", "42", "", ""},
 		{"underscore is the last value", "_ + 1", "43", "", ""},
-		{"None is no value", "None", "", "", ""},
+		{"None is not a value", "None", "", "", ""},
 		{"None leaves the last value", "_", "43", "", ""},
 		{"statement", "x = [1]", "", "", ""},
 		{"state lives on", "x.append(2); x", "[1, 2]", "", ""},
@@ -91,7 +91,7 @@ func TestPythonCells(t *testing.T) {
 		{"warning", "import warnings; warnings.warn('careful')", "", "", "UserWarning: careful"},
 		{"repr raises", "class R:\n    def __repr__(self): raise ValueError('shy')\nR()", "<R, whose repr.. raised ValueError: shy>", "", ""},
 		{"repr exits", "class R:\n    def __repr__(self): sys.exit(5)\nR()", "exit 5", "", ""},
-		{"repr is no text", "class R:\n    def __repr__(self): return 5\nR()", "<R, whose repr.. raised TypeError: __repr__ returned non-string .type int.>", "", ""},
+		{"repr is not text", "class R:\n    def __repr__(self): return 5\nR()", "<R, whose repr.. raised TypeError: __repr__ returned non-string .type int.>", "", ""},
 		{"answers to every name", "class A:\n    def __getattr__(self, name): return lambda *a, **k: name\n    def __repr__(self): return 'A'\nA()", "A", "", ""},
 		{"getattr raises", "class A:\n    def __getattribute__(self, name): raise SystemError(name)\n    def __repr__(self): return 'A'\nA()", "A", "", ""},
 		{"lone surrogate", "'\\ud800', chr(0xdc80)", `\('\\ud800', '\\udc80'\)`, "", ""},

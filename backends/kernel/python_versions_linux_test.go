@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestPythonVersions runs the driver in each Python that is here.
+// TestPythonVersions runs the driver in each installed Python.
 func TestPythonVersions(t *testing.T) {
 	tested := 0
 	for minor := 8; minor < 20; minor++ {
@@ -55,7 +55,7 @@ func TestPythonVersions(t *testing.T) {
 	}
 }
 
-// pythonVersion finds an interpreter, also one that pyenv keeps beside the one that it shows.
+// pythonVersion returns the path of an interpreter, also of one that pyenv has installed but not selected.
 func pythonVersion(name string) string {
 	home, _ := os.UserHomeDir()
 	found, _ := filepath.Glob(filepath.Join(home, ".pyenv/versions/*/bin", name))

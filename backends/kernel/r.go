@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// rCodec encodes for R without a JSON package: the fields of a shell's codec, behind the length of the line of words,
+// rCodec encodes for R without a JSON package: the fields of the shell's codec after the length of the word line,
 // and values as R code.
 type rCodec struct{ shellCodec }
 
@@ -37,8 +37,8 @@ func (rCodec) encode(q request) ([]byte, error) {
 	return fmt.Appendf(nil, "%010d%s%s", len(header), header, body), nil
 }
 
-// rValue returns R code for a JSON value: an array of numbers, of strings or of truth values is a vector, in which null
-// is NA; others are lists.
+// rValue returns R code for a JSON value: an array of only numbers, strings or booleans becomes a vector, in which
+// null is NA; other arrays become lists.
 func rValue(value json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -46,8 +46,8 @@ func rValue(value json.RawMessage) (string, error) {
 	return string(code), err
 }
 
-// rNext appends R code for the next value of d, and returns its kind: values of one kind may form a vector. It copies
-// nothing for each level of what a program has nested.
+// rNext appends R code for the next value of d, and returns its kind: values of one kind may form a vector. It
+// makes no copy per nesting level.
 func rNext(code []byte, d *json.Decoder) (_ []byte, kind string, err error) {
 	t, err := d.Token()
 	if err != nil {
@@ -71,8 +71,8 @@ func rNext(code []byte, d *json.Decoder) (_ []byte, kind string, err error) {
 		code = append(code, "structure("...)
 	}
 	code = append(code, "list("...)
-	var names []string // of an object in its order
-	var starts []int   // of items, each of which ends before one byte
+	var names []string // keys of an object in their order
+	var starts []int   // offsets of items, each of which ends one byte before the next
 	kinds := map[string]bool{}
 	for d.More() {
 		if object {
@@ -116,7 +116,7 @@ func rNext(code []byte, d *json.Decoder) (_ []byte, kind string, err error) {
 	return append(code[:begin], "c("+strings.Join(items, ",")+")"...), "other", nil
 }
 
-// rString quotes a string for R, which has no NUL bytes.
+// rString quotes a string for R, which has no NUL bytes in strings.
 func rString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestRGgplot: a plot of ggplot2 is drawn once: as the value of a cell, printed in a loop, or not at all if it is only
-// made; what it says besides is text, and a tibble or a data frame is a table.
+// TestRGgplot: a ggplot2 plot is drawn once as the value of a cell or printed in a loop, and not at all if it is
+// only created; its messages are text, and a tibble or a data frame is a table.
 func TestRGgplot(t *testing.T) {
 	if exec.Command("Rscript", "-e", "library(ggplot2)").Run() != nil {
 		hosttest.SkipMissing(t, "ggplot2", "R has no ggplot2")

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// RestoreCode returns code of a language that gives the variables of some KEY=VALUE the values that others have for them,
-// and takes away those that these have not.
+// RestoreCode returns code that sets the named variables to their values in others, and removes those that others
+// lacks. variables and others are KEY=VALUE.
 func RestoreCode(language string, variables, others []string) string {
 	var lines []string
 	for _, kv := range variables {
 		name, _, _ := strings.Cut(kv, "=")
 		value, has := "", false
-		for _, other := range slices.Backward(others) { // of two, the last counts
+		for _, other := range slices.Backward(others) { // the last of two counts
 			if value, has = strings.CutPrefix(other, name+"="); has {
 				break
 			}
@@ -27,7 +27,7 @@ func RestoreCode(language string, variables, others []string) string {
 		}
 	}
 	if language == "node" {
-		lines = append(lines, "void 0;") // or the last value would be the session's _
+		lines = append(lines, "void 0;") // keeps the last value from becoming the session's _
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

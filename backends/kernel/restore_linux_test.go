@@ -8,7 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// TestRestoring: variables of one cell are gone from the next, or as the session has them, in each language.
+// TestRestoring checks in each language that the next cell has none of one cell's variables, and the session's
+// values again.
 func TestRestoring(t *testing.T) {
 	tricky := `a'b"c\d $HOME ` + "`e` %s \U0001F600\tend"
 	others := []string{"KEPT=old", "KEPT=" + tricky}

@@ -10,14 +10,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// ScriptDriver returns the Python driver of a program that runs once. It replaces the program's file, and the program goes to
-// a file called name beside it, which the driver moves to its place. That file has the displayed values when the
-// program has ended: see ReadDisplays.
+// ScriptDriver returns the Python driver for a program that runs once. It is stored under the program's file name,
+// and the program under name beside it, which the driver moves back. After the program, that file contains the
+// displayed values: see ReadDisplays.
 func ScriptDriver(name string) []byte {
 	return []byte(scriptDriver() + ", 'NAME': " + pythonText(name) + "})\n")
 }
 
-// scriptDriver is the part of the driver that all programs share. Rarely needed parts are text, and compiled on demand.
+// scriptDriver is the part of the driver that all programs share. Rarely used parts are source text that is
+// compiled on demand.
 var scriptDriver = sync.OnceValue(func() string {
 	return "exec(compile(" + pythonText(pythonFile("units"), pythonFile("script")) + ", '<driver>', 'exec'), {'__builtins__': dict(vars(__builtins__))" +
 		", 'MODULES': " + pythonText(pythonFile("modules")) +
@@ -25,19 +26,19 @@ var scriptDriver = sync.OnceValue(func() string {
 		", 'NOTEBOOK': " + pythonText(notebook.Python())
 })
 
-// pythonText returns a Python literal of the joined texts.
+// pythonText returns the joined texts as a Python string literal.
 func pythonText(texts ...string) string { return strconv.QuoteToASCII(strings.Join(texts, "\n")) }
 
-// statement and assignment match statements without a value, in the text that outline returns; showy matches words of
-// code that may display something, or that is not plain Python.
+// statement and assignment match statements without a value in the result of outline; showy matches words of code
+// that may display something, or that is not plain Python.
 var (
 	statement  = lazy.Regexp(`^(?:import|from|return|raise|pass|del|assert|if|for|while|def|class|with|else|elif|try|except|finally|async|global|break|continue)\b|^@|^print\(\)$`)
 	assignment = lazy.Regexp(`(?:^|[^=!<>:])=(?:[^=]|$)`)
 	showy      = lazy.Regexp(`plot|pylab|seaborn|figure|show|display|(?m:^[ \t]*[!%])|=[ \t]*[!%]`)
 )
 
-// MayDisplay reports whether Python code may display something: the value of its last expression, figures, lines of a
-// notebook. If it does not, Script would only take time.
+// MayDisplay reports whether Python code may display something: the value of its last expression, figures, notebook
+// syntax. Otherwise ScriptDriver would only cost time.
 func MayDisplay(code []byte) bool {
 	last, sure := outline(code)
 	valueless := strings.TrimLeft(last, " \t") != last || statement().MatchString(last) ||
@@ -45,8 +46,8 @@ func MayDisplay(code []byte) bool {
 	return !sure || !valueless || strings.Contains(last, ";") || showy().Match(code)
 }
 
-// outline returns the last statement of Python code, without the content of brackets, strings and comments. It is not
-// sure of code that ends within one.
+// outline returns the last statement of Python code, without the contents of brackets, strings and comments. sure
+// is false if the code ends within one of these.
 func outline(code []byte) (last string, sure bool) {
 	var b strings.Builder
 	depth, quote := 0, ""
@@ -93,7 +94,7 @@ func outline(code []byte) (last string, sure bool) {
 	return last, depth == 0 && quote == ""
 }
 
-// ReadDisplays reads the displayed values of a program, at most limit bytes, up to the first invalid frame.
+// ReadDisplays reads at most limit bytes of a program's displayed values, up to the first invalid frame.
 func ReadDisplays(r io.Reader, limit int64, display func(Bundle)) (value Bundle) {
 	r = io.LimitReader(r, limit)
 	for {

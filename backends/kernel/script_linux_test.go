@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// ran is what became of a program, and what it has shown.
+// ran is the result of a program, with its displayed values.
 type ran struct {
 	out, err string
 	code     int
@@ -24,7 +24,7 @@ type ran struct {
 	displays []Bundle
 }
 
-// runProgram has an interpreter run a program in a directory of its own, with the driver or without.
+// runProgram runs a program in an interpreter and a directory of its own, with the driver if driven.
 func runProgram(t *testing.T, interpreter, code string, driven bool) (r ran) {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func runProgram(t *testing.T, interpreter, code string, driven bool) (r ran) {
 	return r
 }
 
-// pythons are interpreters of this host from 3.8 on, by name: the first, the last, and in a long test all.
+// pythons returns this host's interpreters from 3.8 on by name: the first, the last, and in a long test all.
 func pythons(t *testing.T) map[string]string {
 	found := map[string]string{"python3": python(t)}
 	var names []string
@@ -81,8 +81,8 @@ func pythons(t *testing.T) map[string]string {
 	return found
 }
 
-// TestScriptIsTheProgram compares programs that the driver runs with what they are without it: what they see of
-// themselves, what they print, and how they end.
+// TestScriptIsTheProgram compares programs with and without the driver: what they read about themselves, what they
+// print, and how they end.
 func TestScriptIsTheProgram(t *testing.T) {
 	programs := map[string]string{
 		"names":            "import sys, os\nprint(sys.argv, __name__, __file__, sorted(globals()), sys.path[0], sorted(os.environ), os.listdir('.'), sys.flags)",
@@ -135,7 +135,7 @@ func TestScriptIsTheProgram(t *testing.T) {
 	}
 }
 
-// TestScriptShows has the driver show values and displays.
+// TestScriptShows checks displayed values of scripts.
 func TestScriptShows(t *testing.T) {
 	for name, interpreter := range pythons(t) {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestScriptShows(t *testing.T) {
 	}
 }
 
-// TestNotebookLines runs what is Python in notebooks alone, once and in a session.
+// TestNotebookLines runs notebook-only syntax of Python, as a script and in a session.
 func TestNotebookLines(t *testing.T) {
 	tests := []struct{ name, code, value, out, err string }{
 		{"command", "!echo out; echo more\nprint('then')", "", "out\nmore\nthen\n", ""},
@@ -228,7 +228,7 @@ func TestNotebookLines(t *testing.T) {
 	})
 }
 
-// TestScriptFigures has figures shown that are open at the end, and those that were shown before.
+// TestScriptFigures checks that open figures are displayed at the end, and those displayed before only once.
 func TestScriptFigures(t *testing.T) {
 	interpreter := python(t, "matplotlib", "PIL")
 	for _, test := range []struct {

@@ -2,7 +2,8 @@ package kernel
 
 import "testing"
 
-// TestShows has code that may show something, and code that can't, for which nothing is to be slower.
+// TestShows checks MayDisplay with code that may display something, and with code that can't and must not become
+// slower.
 func TestShows(t *testing.T) {
 	for _, test := range []struct {
 		code string

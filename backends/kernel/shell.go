@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// shellCodec encodes fields of text in place of JSON, whose parsing would take a shell a hundred times as long. A
-// request is a line of words (operation, number, mark, and the length of each field in bytes), and the fields. A reply
-// is a frame of fields that each end with a NUL byte.
+// shellCodec encodes text fields instead of JSON, whose parsing would take a shell a hundred times as long. A
+// request is a line of words (operation, number, mark, and the length of each field in bytes), followed by the
+// fields. A reply is a frame of fields that each end with a NUL byte.
 type shellCodec struct{}
 
 func (shellCodec) driver(source string) ([]byte, error) {
@@ -31,7 +31,7 @@ func (shellCodec) encode(q request) ([]byte, error) {
 		}
 		fields = append([]string{q.Code}, q.environment()...)
 	case "set":
-		if q.Key == "IFS" { // our own reading of the next request depends on it
+		if q.Key == "IFS" { // the driver needs it to read the next request
 			return nil, errors.New("IFS says how the shell splits words: set it in code")
 		}
 		text, err := shellText(q.Value)
@@ -58,7 +58,7 @@ func (q request) environment() []string {
 	return env
 }
 
-// joinFields concatenates fields, and returns the line of words for them.
+// joinFields concatenates fields, and returns their word line.
 func joinFields(op string, q request, fields []string) (header, body string, err error) {
 	words := []string{op, strconv.FormatInt(q.ID, 10), cmp.Or(q.Mark, "-")}
 	size := 0
@@ -75,11 +75,11 @@ func joinFields(op string, q request, fields []string) (header, body string, err
 	return strings.Join(words, " ") + "\n", strings.Join(fields, ""), nil
 }
 
-// maxCommands bounds the commands that a shell evaluates at once. It takes some 400 bytes of stack for each; more are
-// evaluated line by line, where an error such as ${x:?} ends only its line.
+// maxCommands bounds the commands that a shell evaluates at once. Each takes some 400 bytes of stack; longer code
+// is evaluated line by line, where an error such as ${x:?} ends only its line.
 const maxCommands = 5000
 
-// countCommands returns an upper bound of the commands in code.
+// countCommands returns an upper bound of the number of commands in code.
 func countCommands(code string) int {
 	n := 0
 	for _, end := range []string{"\n", ";", "&", "|"} {
@@ -88,7 +88,7 @@ func countCommands(code string) int {
 	return n
 }
 
-// shellText returns the value of a variable for a JSON value: the content of a string, the JSON of others.
+// shellText returns a JSON value as a shell variable: a string's content, other values as JSON.
 func shellText(value json.RawMessage) (string, error) {
 	var text string
 	if json.Unmarshal(value, &text) == nil && !bytes.Equal(value, []byte("null")) {
@@ -122,7 +122,7 @@ func (shellCodec) decode(body []byte) (reply, error) {
 	return r, r.decodeFields(fields[2], fields[3:])
 }
 
-// decodeFields stores fields in the reply by their kind.
+// decodeFields stores the fields in the reply according to their kind.
 func (r *reply) decodeFields(kind string, fields []string) (err error) {
 	for i, f := range fields {
 		fields[i] = strings.ToValidUTF8(f, "\uFFFD")
@@ -170,7 +170,8 @@ func (r *reply) decodeFields(kind string, fields []string) (err error) {
 	return err
 }
 
-// bundle pairs MIME types and texts; no fields are no bundle. Forms beyond maxForms are left out.
+// bundle builds a Bundle from pairs of MIME type and text; without fields it is nil. Forms beyond maxForms are
+// dropped.
 func bundle(fields []string) Bundle {
 	var b Bundle
 	fields = fields[:min(len(fields), 2*maxForms)]

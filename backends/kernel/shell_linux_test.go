@@ -21,7 +21,7 @@ func newShell(t testing.TB) session {
 	return startSession(t, newBare(t, nil), "shell")
 }
 
-// exit is what a cell exited with, 0 if it did not.
+// exit returns the exit status of a cell, 0 if it did not exit.
 func (r transcript) exit() int {
 	if r.Exit == nil {
 		return 0
@@ -29,14 +29,14 @@ func (r transcript) exit() int {
 	return *r.Exit
 }
 
-// Each case is a session of its own: cells, with what the last one says.
+// TestShell runs each case in a session of its own, and checks the output of its last cell.
 func TestShell(t *testing.T) {
-	t.Parallel() // it waits for TMOUT
+	t.Parallel() // one case waits for TMOUT
 	for _, c := range []struct {
 		name   string
 		cells  []string
 		stdout string
-		stderr string // is part of it
+		stderr string // a substring
 		exit   int
 	}{
 		{"output", []string{"echo out; echo err >&2"}, "out\n", "err\n", 0},
@@ -59,7 +59,7 @@ func TestShell(t *testing.T) {
 		{"exit", []string{"exit 7; echo no"}, "", "", 7},
 		{"state after exit", []string{"x=1; exit 7", "echo $? $x"}, "7 1\n", "", 0},
 		{"exit without a number", []string{"(exit 4); exit"}, "", "", 4},
-		{"exit of what is no number", []string{"exit abc; echo no"}, "", "numeric argument required", 2},
+		{"exit with a word", []string{"exit abc; echo no"}, "", "numeric argument required", 2},
 		{"exit with too much", []string{"exit 1 2; echo yes"}, "yes\n", "too many arguments", 0},
 		{"exit in functions and loops", []string{"f() { while :; do for i in 1; do g; echo no; done; done; }; g() { { exit 3; } 2>/dev/null; }; f; echo no"}, "", "", 3},
 		{"exit in eval and source", []string{"eval 'source /dev/stdin <<<\"exit 8\"; echo no'; echo no"}, "", "", 8},
@@ -169,7 +169,7 @@ func TestShellInterrupt(t *testing.T) {
 				t.Errorf("afterwards: %+v", after)
 			}
 			if strings.Contains(got.Stderr, "set -e is off") {
-				return // and nothing else was lost
+				return // and only those bytes were lost
 			}
 			if after := s.run("(exit 4); echo no"); after.exit() != 4 || after.Lost || after.Stdout != "" {
 				t.Errorf("errexit afterwards: %+v", after)
@@ -243,7 +243,7 @@ func TestShellValues(t *testing.T) {
 		{"object", `{"a": [1, "x y"]}`, `{"a":[1,"x y"]}`, `"{\"a\":[1,\"x y\"]}"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s.run("unset key; declare -a key=(1 2)") // which must not stay an array
+			s.run("unset key; declare -a key=(1 2)") // must not stay an array
 			if err := s.Set(t.Context(), "key", []byte(c.value)); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +273,7 @@ func TestShellValues(t *testing.T) {
 	}
 	for _, c := range []struct{ name, key, value, want string }{
 		{"set a readonly one", "r", `"2"`, "can't be changed"},
-		{"set what is no name", "a b", `"2"`, "can't be the name"},
+		{"set an invalid name", "a b", `"2"`, "can't be the name"},
 		{"set a directory elsewhere", "../x", `"2"`, "can't be the name"},
 		{"set a NUL byte", "x", `"\u0000"`, "NUL byte"},
 	} {

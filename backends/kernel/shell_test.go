@@ -74,7 +74,7 @@ func TestRValue(t *testing.T) {
 	}
 }
 
-// TestRValueDeep takes no copy of a value for each level in which a program has nested it.
+// TestRValueDeep checks that a nested value is not copied once per level.
 func TestRValueDeep(t *testing.T) {
 	const size, depth = 64 << 10, 1000
 	for _, level := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {

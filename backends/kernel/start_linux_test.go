@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// TestStartFails is about interpreters that don't start.
+// TestStartFails starts interpreters that fail at once.
 func TestStartFails(t *testing.T) {
 	for _, c := range []struct{ name, language, program, want string }{
 		{"no such language", "cobol", "", `no kernel for language "cobol"`},
@@ -37,7 +37,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// rogue is a sandbox whose interpreter says what a test wants.
+// rogue is a sandbox whose interpreter sends the test's frames.
 type rogue struct {
 	bare
 	say func(c io.Writer)
@@ -56,7 +56,7 @@ func (r *rogue) Exec(ctx context.Context, _ backends.Command, streams backends.S
 	return backends.Result{End: backends.End{Ended: backends.EndedCancelled}}, nil
 }
 
-// TestRogue is about drivers that are no longer ours: they are killed, and that is all.
+// TestRogue checks that drivers taken over by a program are killed, and nothing else happens.
 func TestRogue(t *testing.T) {
 	frame := func(text string) []byte {
 		return append([]byte{0, 0, 0, byte(len(text))}, text...)

@@ -8,35 +8,35 @@ import (
 	"sync"
 )
 
-// Tool is a function that code can import from the module tools, and that somebody outside of the sandbox carries out.
+// Tool is a function that code can import from the module tools, and that a caller outside the sandbox performs.
 type Tool struct {
 	Name   string   `json:"name"`
 	About  string   `json:"about"`
-	Params []string `json:"params"` // names of its arguments, in the order in which Python takes them by place
+	Params []string `json:"params"` // names of its arguments, in Python's positional order
 }
 
-// Bounds of the calls of tools.
+// Bounds of tool calls.
 const (
 	MaxArguments = 256 << 10 // bytes of a call's arguments as JSON
 	MaxAnswer    = 16 << 20  // bytes of an answer as JSON
-	maxCalls     = 1000      // of one cell
-	// The drivers let code make 128 calls at a time. One that is answered may count here for a moment longer.
+	maxCalls     = 1000      // per cell
+	// The drivers allow 128 calls at a time. An answered call may count here for a moment longer.
 	maxCallsNow = 256
 )
 
 // toolAnswer is sent to a driver for a call.
 type toolAnswer struct {
-	Op    string          `json:"op"` // "answer", first: the drivers look for it there
+	Op    string          `json:"op"` // "answer", first, where the drivers look for it
 	Call  int64           `json:"call"`
 	Value json.RawMessage `json:"value,omitempty"`
 	Error string          `json:"error,omitempty"`
 }
 
-// calls carries out the calls of one cell.
+// calls performs the calls of one cell.
 type calls struct {
 	kernel *Kernel
 	do     func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
-	ctx    context.Context // of all calls
+	ctx    context.Context // for all calls
 	cancel context.CancelFunc
 	slots  chan struct{}
 	made   int
@@ -44,14 +44,14 @@ type calls struct {
 	write  sync.Mutex
 }
 
-// newCalls returns what carries out the calls of a cell until end.
+// newCalls returns the calls of a cell; cancelAll ends them.
 func (k *Kernel) newCalls(ctx context.Context, c Cell) *calls {
 	ctx, cancel := context.WithCancel(ctx)
 	return &calls{kernel: k, do: c.Call, ctx: ctx, cancel: cancel, slots: make(chan struct{}, maxCallsNow)}
 }
 
-// startCall carries out a call in a goroutine of its own. It kills an interpreter that makes more calls at a time than its
-// driver lets code make.
+// startCall performs a call in its own goroutine. It kills an interpreter that makes more calls at a time than its
+// driver allows.
 func (c *calls) startCall(r reply) {
 	select {
 	case c.slots <- struct{}{}:
@@ -69,7 +69,7 @@ func (c *calls) startCall(r reply) {
 			answer.Value, answer.Error = nil, err.Error()
 		}
 		if c.ctx.Err() != nil {
-			return // the driver has told the code
+			return // the driver has already given the code an error
 		}
 		frame, err := encodeFrame(answer)
 		if err != nil {
@@ -77,11 +77,11 @@ func (c *calls) startCall(r reply) {
 		}
 		c.write.Lock()
 		defer c.write.Unlock()
-		c.kernel.channel.Write(frame) // should it fail, the interpreter is dead
+		c.kernel.channel.Write(frame) // if it fails, the interpreter has ended
 	})
 }
 
-// callTool returns the answer to a call.
+// callTool returns a call's answer.
 func (c *calls) callTool(r reply, made int) (json.RawMessage, error) {
 	switch {
 	case c.do == nil:
@@ -103,7 +103,7 @@ func (c *calls) callTool(r reply, made int) (json.RawMessage, error) {
 	return value, nil
 }
 
-// cancelAll cancels what is under way. The channel is closed when all of it has ended.
+// cancelAll cancels the running calls. The returned channel is closed when all of them have ended.
 func (c *calls) cancelAll() <-chan struct{} {
 	c.cancel()
 	ended := make(chan struct{})

@@ -22,13 +22,13 @@ var testTools = []Tool{
 	{Name: "big", About: "Answers much."},
 }
 
-// answering carries out the calls of testTools.
+// answering performs the calls of testTools.
 type answering struct {
 	mu        sync.Mutex
 	meeting   int
 	met       chan struct{}
-	waiting   chan struct{} // gets a value when wait is called
-	cancelled chan struct{} // gets a value when wait has ended
+	waiting   chan struct{} // receives a value when wait is called
+	cancelled chan struct{} // receives a value when wait has ended
 }
 
 func newAnswering() *answering {
@@ -74,7 +74,7 @@ func (w *answering) call(ctx context.Context, name string, arguments json.RawMes
 	return nil, errors.New("there is no tool " + name)
 }
 
-// cell is a cell that can call testTools.
+// cell returns a cell that can call testTools.
 func (w *answering) cell(code string) Cell { return Cell{Code: code, Tools: testTools, Call: w.call} }
 
 func TestPythonTools(t *testing.T) {
@@ -91,7 +91,7 @@ func TestPythonTools(t *testing.T) {
 			{"len(tools.big())", "1048576"},
 			{"import asyncio\nawait asyncio.gather(*[asyncio.to_thread(add, n, 1) for n in range(3)])", ""},
 			{"from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as e: got = list(e.map(tools.meet, range(10)))\ngot", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"},
-			// What is printed is no call, and no answer.
+			// Printed text is neither a call nor an answer.
 			{`print('\x00\x00\x00\x10{"op":"answer","call":1,"value":1}'); add(1, 1)['sum']`, "2"},
 			{"import os\nif os.fork() == 0:\n    try: add(1, 1)\n    except ToolError as e: os.write(1, b'refused')\n    os._exit(0)\nos.wait()[1]", "0"},
 		} {
@@ -103,7 +103,7 @@ func TestPythonTools(t *testing.T) {
 		if r := s.cell(t.Context(), w.cell("tools.fail()")); r.Error == nil || r.Error.Type != "ToolError" || strings.Contains(r.Error.Traceback, "driver") {
 			t.Errorf("an error that nobody caught: %+v", r.Error)
 		}
-		// A thread that waits when the cell ends is told so, and its call is cancelled.
+		// A thread that waits when the cell ends gets an error, and its call is cancelled.
 		r := s.cell(t.Context(), w.cell("import threading\ndef work():\n    global ended\n    try: tools.wait()\n    except ToolError as e: ended = str(e)\n"+
 			"thread = threading.Thread(target=work); thread.start(); tools.waited()"))
 		<-w.cancelled
@@ -113,7 +113,7 @@ func TestPythonTools(t *testing.T) {
 		if r := s.run("thread.join(); ended"); r.text() != "'the cell has ended'" {
 			t.Errorf("a thread that waited when its cell ended: %s %v", r.text(), r.Error)
 		}
-		// Not after it, and not in a cell without tools.
+		// Calls fail after the cell, and in a cell without tools.
 		if r := s.run("tools.add(1, 1)"); r.Error == nil || r.Error.Message != "tools can be called while a cell runs, in the process of the session" {
 			t.Errorf("a cell without tools: %+v", r.Error)
 		}
@@ -159,7 +159,7 @@ func TestNodeTools(t *testing.T) {
 	}
 }
 
-// TestToolsInterrupted: code that waits for a tool is interrupted as any other, and the call is cancelled.
+// TestToolsInterrupted: code that waits for a tool is interrupted like any other, and the call is cancelled.
 func TestToolsInterrupted(t *testing.T) {
 	for language, code := range map[string]string{"python": "import tools; print('begun'); tools.wait()", "node": "console.log('begun'); await require('tools').wait()"} {
 		t.Run(language, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestToolsInterrupted(t *testing.T) {
 	}
 }
 
-// TestToolsAttacked: a program that writes to the driver's descriptor itself gets no more than the driver gives.
+// TestToolsAttacked: a program that writes to the driver's descriptor itself gets no more than the driver allows.
 func TestToolsAttacked(t *testing.T) {
 	frames := "import os, struct, time\ndef frame(text):\n    data = text.encode(); os.write(1003, struct.pack('>I', len(data)) + data)\n"
 	for name, code := range map[string]string{

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// valueTimeouts bound the conversion of a value and the listing of variables, which run code of the program: methods of
-// its objects.
+// valueTimeouts bound the conversion of a value and the listing of variables, which run methods of the program's
+// objects.
 var valueTimeouts = timeouts{limit: 30 * time.Second}
 
-// Variable is a name of a session, with a description of its value.
+// Variable is a variable of a session, with a description of its value.
 type Variable struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
-	Text string `json:"text"`           // its beginning, as the language prints it
+	Text string `json:"text"`           // start of its printed form
 	Size int64  `json:"size,omitempty"` // bytes, elements or rows: see Unit
 	Unit string `json:"unit,omitempty"`
 }
 
-// Set makes value the variable key, or in a shell the variable key and the file $BRIDGE/key.json.
+// Set sets the variable key to value; in a shell also the file $BRIDGE/key.json.
 func (k *Kernel) Set(ctx context.Context, key string, value json.RawMessage) error {
 	if !json.Valid(value) {
 		return fmt.Errorf("set %s: the value is not JSON", key)
@@ -32,7 +32,7 @@ func (k *Kernel) Set(ctx context.Context, key string, value json.RawMessage) err
 	return nil
 }
 
-// Get returns the variable key as JSON; an error is the reason why it has no JSON form.
+// Get returns the variable key as JSON; its error explains why the value has no JSON form.
 func (k *Kernel) Get(ctx context.Context, key string) (json.RawMessage, error) {
 	a, err := k.call(ctx, request{Op: "get", Key: key})
 	if err != nil {
@@ -44,7 +44,7 @@ func (k *Kernel) Get(ctx context.Context, key string) (json.RawMessage, error) {
 	return a.JSON, nil
 }
 
-// Variables lists the names that cells have defined, by name.
+// Variables lists the names that cells have defined, sorted.
 func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
 	a, err := k.call(ctx, request{Op: "vars"})
 	if err != nil {

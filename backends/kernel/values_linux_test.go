@@ -30,7 +30,7 @@ func TestValues(t *testing.T) {
 			}
 		}
 		if err := s.Set(t.Context(), "v", json.RawMessage(`{`)); err == nil {
-			t.Error("a value that is no JSON was set")
+			t.Error("Set accepts invalid JSON")
 		}
 		s.run(`import datetime, decimal, enum, pathlib, dataclasses, collections, uuid
 class Color(enum.Enum): RED = 'red'

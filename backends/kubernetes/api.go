@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// object is one of the API's, as we write it.
+// object is an API object, as we encode it.
 type object = map[string]any
 
-// The parts of the API's objects that we read.
+// The fields of API objects that we decode.
 
 type meta struct {
 	Name            string            `json:"name,omitempty"`
@@ -35,7 +35,7 @@ type pod struct {
 	Status podStatus
 }
 
-// podSpec is what we read of a specification: see [cluster.spec].
+// podSpec is the part of a pod's specification that we decode: see [cluster.spec].
 type podSpec struct {
 	NodeName   string `json:"nodeName"`
 	Containers []struct{ Name, Image string }
@@ -73,8 +73,8 @@ type node struct {
 	}
 }
 
-// mapsUsers reports whether a node says that it gives pods user namespaces. A handler is called as its class, most
-// often.
+// mapsUsers reports whether a node declares that it gives pods user namespaces. It looks for the class among the
+// handlers, which usually have the same name.
 func (n node) mapsUsers(class string) bool {
 	for _, h := range n.Status.RuntimeHandlers {
 		if h.Name == class {
@@ -102,7 +102,7 @@ func (s podStatus) container(name string) containerStatus {
 	return containerStatus{}
 }
 
-// selector writes labels as the API takes them.
+// selector returns labels as a label selector.
 func selector(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -111,7 +111,7 @@ func selector(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// query returns one parameter; none if its value is empty.
+// query returns one parameter; nil if its value is empty.
 func query(key, value string) url.Values {
 	if value == "" {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// BenchmarkLease measures a claim of an idle pod, of the server's own pool and of another server's, beside a bare exec
-// of a program that does nothing, by the same client.
+// BenchmarkLease measures leasing an idle pod, from the server's own pool and from another server's, beside an exec
+// of /bin/true by the same client.
 func BenchmarkLease(b *testing.B) {
 	c := testConfig(b)
 	maker := newBackend(b, c, 4)
@@ -42,7 +42,7 @@ func BenchmarkLease(b *testing.B) {
 		begun := time.Now()
 		trueIn(b, maker.engine.cluster)
 		times["exec"] = append(times["exec"], time.Since(begun))
-		taker := newBackend(b, c, 1) // which has none yet
+		taker := newBackend(b, c, 1) // has no pod of its own
 		taker.Backend.Backend = container.New(timedEngine{taker.engine, times}, container.Config{Images: testImages(), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"), Ahead: 1})
 		if _, err := taker.engine.Info(b.Context()); err != nil {
 			b.Fatal(err)
@@ -64,8 +64,8 @@ func report(b *testing.B, times map[string][]time.Duration) {
 	}
 }
 
-// timedEngine measures the parts of a claim of another server's pod: to find it and make it ours, and to open its
-// stream. The rest is the init's.
+// timedEngine measures the parts of leasing another server's pod: finding and claiming it, and opening its stream.
+// The init takes the rest.
 type timedEngine struct {
 	*kubernetes
 	times map[string][]time.Duration
@@ -83,13 +83,13 @@ func (e timedEngine) LeaseIdle(ctx context.Context, of container.Container) (str
 func (e timedEngine) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	begun := time.Now()
 	conn, err := e.kubernetes.Attach(ctx, id, stderr)
-	if len(e.times["other's_stream"]) < len(e.times["other's_claim"]) { // and not of an idle one that is made next
+	if len(e.times["other's_stream"]) < len(e.times["other's_claim"]) { // not the next idle pod's
 		e.times["other's_stream"] = append(e.times["other's_stream"], time.Since(begun))
 	}
 	return conn, err
 }
 
-// trueIn executes true in the program's container of any of our pods, as kubectl does.
+// trueIn executes /bin/true in the program's container of any of our pods, as kubectl does.
 func trueIn(b *testing.B, c *cluster) {
 	var id string
 	c.pods.mu.Lock()

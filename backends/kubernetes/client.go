@@ -49,7 +49,7 @@ func newClient(c Config) (*client, error) {
 	return k, nil
 }
 
-// statusError is an API server's refusal.
+// statusError is an error response of an API server.
 type statusError struct {
 	Code            int
 	Reason, Message string
@@ -64,10 +64,10 @@ func isStatus(err error, code int) bool {
 	return is && s.Code == code
 }
 
-// maxObject bounds what one answer may hold, in bytes.
+// maxObject bounds the bytes of one response.
 const maxObject = 64 << 20
 
-// request sends a request and returns the body of the answer. path is below the server's root.
+// request sends a request and returns the response's body. path is below the server's root.
 func (c *client) request(ctx context.Context, method, path string, params url.Values, in any, contentType string) (io.ReadCloser, error) {
 	var body io.Reader
 	if in != nil {
@@ -108,7 +108,7 @@ const (
 	mergePatch = "application/merge-patch+json"
 )
 
-// call sends a request, and decodes the answer into out, which may be nil.
+// call sends a request, and decodes the response into out, which may be nil.
 func (c *client) call(ctx context.Context, method, path string, params url.Values, in, out any) error {
 	contentType := plainJSON
 	if method == http.MethodPatch {
@@ -132,7 +132,7 @@ func (c *client) get(ctx context.Context, path string, params url.Values, out an
 	return c.call(ctx, http.MethodGet, path, params, nil, out)
 }
 
-// pathOf returns the path of a kind of objects in our namespace, or of one of them.
+// pathOf returns the path of a kind of objects in our namespace, or of one named object.
 func (c *client) pathOf(group, kind, name string) string {
 	prefix := "/apis/" + group
 	if group == "v1" {

@@ -21,19 +21,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// thing is the word by which SANDBOXMCP_TEST_REQUIRE asks for a cluster.
+// thing is the word for a cluster in SANDBOXMCP_TEST_REQUIRE.
 const thing = "kubernetes"
 
-// Images of the tests, which their node has from us.
+// Images of the tests, which the tests import into their node.
 const (
 	ownImage     = "docker.io/sandboxmcp-test/" + enginetest.Own + ":local"
 	programImage = "docker.io/sandboxmcp-test/" + enginetest.Hostile + ":local"
 )
 
-// kubeconfig is the cluster's.
+// kubeconfig returns the cluster's kubeconfig.
 var kubeconfig = enginetest.Kubeconfig
 
-// testConfig returns the configuration of a namespace of this test's own, which is as restricted as namespaces are.
+// testConfig returns the configuration for a namespace of this test, with the "restricted" pod security standard.
 func testConfig(t testing.TB) Config {
 	t.Helper()
 	for _, name := range []string{enginetest.Own, enginetest.Hostile} {
@@ -72,13 +72,13 @@ type testBackend struct {
 	engine *kubernetes
 }
 
-// newBackend returns a backend whose images are those of the tests.
+// newBackend returns a backend with the tests' images.
 func newBackend(t testing.TB, c Config, ahead int) testBackend {
 	t.Helper()
 	return newBackendIn(filepath.Join(t.TempDir(), "state"), c, ahead)
 }
 
-// testImages are the images of all languages that ours has.
+// testImages returns the images of all languages in our own image.
 func testImages() map[string]string {
 	images := map[string]string{}
 	for _, l := range backends.Languages {
@@ -103,7 +103,7 @@ func closeLater(t testing.TB, b backends.Backend) {
 	})
 }
 
-// pods lists the pods of a namespace.
+// podsOf lists the pods of a namespace.
 func podsOf(t testing.TB, c Config) []pod {
 	t.Helper()
 	var list struct{ Items []pod }
@@ -114,7 +114,7 @@ func podsOf(t testing.TB, c Config) []pod {
 	return list.Items
 }
 
-// output is what a program wrote, and how it ended.
+// output is a program's output and exit.
 type output struct {
 	backends.Result
 	stdout, stderr string

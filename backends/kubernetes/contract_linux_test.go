@@ -12,12 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// modes are fresh pods, pods that were started ahead, and the same with an interpreter that stands ready for its
-// program.
+// modes are fresh pods, prestarted pods, and prestarted pods with a ready interpreter.
 var modes = []struct {
 	name        string
 	ahead       int
-	some, whole []string // groups of attacks, and those where SANDBOXMCP_TEST_LONG is set: none that needs sockets of the internet
+	some, whole []string // groups of attacks, and those under SANDBOXMCP_TEST_LONG: none that needs internet sockets
 }{
 	{"fresh", 0, []string{"Smoke", "Streams"}, []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Isolation",
 		"Container", "Kernel", "Limits", "Sessions", "Mains", "Ready", "Leftovers"}},
@@ -43,7 +42,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// awaitEmpty waits until the cluster has neither pods nor leases of servers that have all been closed.
+// awaitEmpty waits until the cluster has neither pods nor leases of closed servers.
 func awaitEmpty(t *testing.T, c Config) {
 	api := apiOf(t, c)
 	hosttest.Until(t, "the namespace is empty", func() bool {
@@ -70,10 +69,10 @@ func awaitNoPods(c Config) func(testing.TB, string) []string {
 	}
 }
 
-// contract returns the options of pods, and the state directory of all backends.
+// contract returns the options for testing pods, and the state directory that all backends share.
 func contract(t *testing.T, c Config) (backendtest.Options, string) {
 	stateDir := filepath.Join(t.TempDir(), "state")
-	// The kubelet mounts the first, and containerd the volumes of the image.
+	// The kubelet mounts the first, and containerd the image's volumes.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
 	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: PromisedLayers(), OwnDisks: true, Static: true, MemInfo: c.RuntimeClass == "", Unseen: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_", "waiting_connections"}, Left: awaitNoPods(c), Dirs: []string{stateDir},
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}

@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// enforce stands for a network that enforces our policy: it drops what pods of a namespace send, but to some addresses,
-// as soon as it sees them, with rules of the node's own network namespace.
+// enforce simulates a network that enforces our policy: rules in the node's network namespace drop the packets of a
+// namespace's pods, except to the addresses in but, as soon as it sees the pods.
 func enforce(t *testing.T, c Config, but ...string) {
 	t.Helper()
 	dir := filepath.Dir(filepath.Dir(kubeconfig))
@@ -71,8 +71,8 @@ func enforce(t *testing.T, c Config, but ...string) {
 	})
 }
 
-// TestPolicyEnforced has a network that enforces the policy, a little later than the pod begins: the probes find it
-// closed, the layer is in force, and a gateway can be had.
+// TestPolicyEnforced has a network that enforces the policy a little after the pod's start: the probes find it
+// closed, the layer is in force, and a gateway is available.
 func TestPolicyEnforced(t *testing.T) {
 	c := testConfig(t)
 	c.Settle = time.Minute
@@ -93,8 +93,8 @@ func TestPolicyEnforced(t *testing.T) {
 	}
 }
 
-// TestPolicyWithHole has a network that lets pods reach one address: a run that needs the layer is refused, and told
-// which.
+// TestPolicyWithHole has a network that lets pods reach one address: a run that needs the layer is refused, with
+// that address in the error.
 func TestPolicyWithHole(t *testing.T) {
 	c := testConfig(t)
 	c.Settle = 10 * time.Second
@@ -109,7 +109,7 @@ func TestPolicyWithHole(t *testing.T) {
 	}
 }
 
-// TestContractEnforced runs what needs a network that enforces policies.
+// TestContractEnforced runs the attacks that need a network which enforces policies.
 func TestContractEnforced(t *testing.T) {
 	if hosttest.Rounds(0, 1) == 0 {
 		t.Skip("takes minutes: SANDBOXMCP_TEST_LONG runs it")

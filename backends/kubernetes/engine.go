@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Create implements [container.Engine], as do the next. A pod starts by itself.
+// Create implements [container.Engine], as do the following methods. A pod starts by itself.
 func (c *cluster) Create(ctx context.Context, of container.Container) (string, error) {
 	if len(of.GPUs) > 0 {
 		return "", backends.Refuse("pods get no graphics processors from here", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
@@ -43,10 +43,10 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	return "", fmt.Errorf("create pod %s: %w", of.Name, err)
 }
 
-// hopeless are the reasons for which a container waits that only a person can end.
+// hopeless are the waiting reasons of a container that only a person can fix.
 var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// Attach waits until the pod runs, and connects with its init.
+// Attach waits until the pod is running, and connects to its init.
 func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	var failed error
 	p, gone, err := c.pods.await(ctx, id, func(p pod) (ready bool) {
@@ -69,10 +69,10 @@ func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.R
 	return s, nil
 }
 
-// Start has nothing to do: a pod starts by itself.
+// Start does nothing: a pod starts by itself.
 func (c *cluster) Start(context.Context, string) error { return nil }
 
-// checkRunning reports whether the containers run that stay, or why they never will.
+// checkRunning reports whether the pod's long-lived containers are running, or returns why they never will.
 func checkRunning(p pod) (bool, error) {
 	for _, s := range slices.Concat(p.Status.InitContainers, p.Status.Containers) {
 		switch w, t := s.State.Waiting, s.State.Terminated; {
@@ -88,7 +88,7 @@ func checkRunning(p pod) (bool, error) {
 	return p.Status.container(relayName).State.Running != nil && p.Status.container(programName).State.Running != nil, nil
 }
 
-// waitReason says for what a pod that does not run waits, if the cluster does.
+// waitReason returns the cluster's reason why a pod is not running, if there is one.
 func waitReason(p pod) string {
 	for _, d := range p.Status.Conditions {
 		if d.Type == "PodScheduled" && d.Status == "False" {
@@ -140,7 +140,7 @@ func (c *cluster) Place(id string) string {
 	return fmt.Sprintf("%s@%s, pod %s/%s on node %s", name, digest, c.namespace, id, p.Spec.NodeName)
 }
 
-// Wait implements [container.Engine], as do the next.
+// Wait implements [container.Engine], as do the following methods.
 func (c *cluster) Wait(ctx context.Context, id string) (container.Exit, error) {
 	var ended *stateReason
 	p, gone, err := c.pods.await(ctx, id, func(p pod) bool {
@@ -162,7 +162,7 @@ func (c *cluster) Wait(ctx context.Context, id string) (container.Exit, error) {
 	return container.Exit{Code: -1, Why: engine.OneLine(p.Status.Reason + " " + p.Status.Message)}, nil
 }
 
-// Remove deletes a pod and returns when its node has ended all of it.
+// Remove deletes a pod and returns when its node has ended all its containers.
 func (c *cluster) Remove(ctx context.Context, id string) error {
 	c.updateNote(id, func(n *podNote) { n.stream = nil })
 	err := c.remove(ctx, id)
@@ -172,8 +172,8 @@ func (c *cluster) Remove(ctx context.Context, id string) error {
 	return err
 }
 
-// How long an API server may take for one removal, and may give no answer at all before a pod is left to the lease:
-// this server removes it when there is an answer again, or another does when this one has ended.
+// Limits of one removal, and of an API server's silence before a pod is left to the lease: this server removes the
+// pod once the API server answers again, or another server does if this one has ended.
 const (
 	removeTimeout = 5 * time.Second
 	outage        = 10 * time.Second
@@ -193,8 +193,8 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 			c.pods.forget(id)
 			return nil
 		case version != "" && isStatus(err, http.StatusConflict):
-			return nil // another server has it, or will find that nobody renews its lease
-		case err == nil: // it is being removed: asking again is how we learn that it is gone, if the watch is late
+			return nil // another server owns the pod, or will find that nobody renews its lease
+		case err == nil: // it is being removed: if the watch is late, the next request reports that it is gone
 			answered, version = time.Now(), ""
 			soon, cancel := context.WithTimeout(ctx, time.Second)
 			_, _, _ = c.pods.await(soon, id, func(pod) bool { return false })
@@ -210,8 +210,8 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 	}
 }
 
-// versionOf returns the version of a pod that was found in a list, and was not made here: that one is to be removed,
-// and no later.
+// versionOf returns the version of a pod that List has found, and that this server did not make: only that version
+// may be removed.
 func (c *cluster) versionOf(id string) (version string) {
 	_, other := c.pods.last(id)
 	c.updateNote(id, func(n *podNote) {
@@ -223,7 +223,7 @@ func (c *cluster) versionOf(id string) (version string) {
 	return version
 }
 
-// delete asks for the removal of a pod, of one version if that is not "".
+// delete requests the removal of a pod, of one version unless that is "".
 func (c *cluster) delete(ctx context.Context, id, version string) error {
 	soon, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
-// The channels of an exec by WebSocket: the first byte of each message.
+// Channels of an exec over WebSocket: the first byte of each message.
 const (
 	channelStdin = iota
 	channelStdout
@@ -28,10 +28,11 @@ const (
 	channelError
 )
 
-// The versions of its protocol, the newest first.
+// Versions of the exec protocol, newest first.
 var protocols = []string{"v5.channel.k8s.io", "v4.channel.k8s.io"}
 
-// attach connects with the init of a pod, by the standard streams of an attach that it executes in the relay.
+// attach connects to a pod's init: it executes the relay's attach command, whose standard streams are the
+// connection.
 func (c *client) attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	params := url.Values{"container": {relayName}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"},
 		"command": {container.InitPath, role.PodAttach}}
@@ -40,11 +41,11 @@ func (c *client) attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 	return c.webSocket(ctx, at.String(), cmp.Or(stderr, io.Discard))
 }
 
-// webSocket is an exec by WebSocket.
+// webSocket is an exec over WebSocket.
 type webSocket struct {
 	*gorilla.Conn
 	stderr io.Writer
-	rest   []byte // of a message of standard output
+	rest   []byte // unread part of a message of standard output
 	mu     sync.Mutex
 }
 
@@ -68,8 +69,8 @@ func (c *client) webSocket(ctx context.Context, at string, stderr io.Writer) (io
 // maxMessage bounds one message of an exec, in bytes. Nodes send up to 32 KiB.
 const maxMessage = 1 << 20
 
-// Read implements [io.Reader], of standard output. The end of the command is the end, however it comes: the init says
-// what became of a program, and the pod what became of the init.
+// Read implements [io.Reader] for standard output. Every end of the command is io.EOF: the init reports a program's
+// exit, and the pod the init's.
 func (w *webSocket) Read(b []byte) (int, error) {
 	for len(w.rest) == 0 {
 		_, message, err := w.ReadMessage()
@@ -92,7 +93,7 @@ func (w *webSocket) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// commandError reads how a command ended.
+// commandError decodes a command's exit status.
 func commandError(text []byte) error {
 	var status struct{ Status, Message string }
 	if len(text) == 0 || json.Unmarshal(text, &status) != nil || status.Status == "Success" {
@@ -101,7 +102,7 @@ func commandError(text []byte) error {
 	return errors.New("the cluster says: " + engine.OneLine(status.Message))
 }
 
-// Write implements [io.Writer], as do the next.
+// Write implements [io.Writer]. The methods below implement the rest of a stream.
 func (w *webSocket) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,5 +112,5 @@ func (w *webSocket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// SetWriteDeadline bounds a Write: who reads may not.
+// SetWriteDeadline bounds Write, since the reader may stop reading.
 func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.NetConn().SetWriteDeadline(t) }

@@ -15,19 +15,18 @@ import (
 	"time"
 )
 
-// fakeAPI is an API server for the objects of one namespace, as an [http.RoundTripper]: versions that only grow, merge
-// patches and deletions that hold for one version only, lists and watches by label. It takes as long for a request as
-// latency says.
+// fakeAPI is an API server for the objects of one namespace, as an [http.RoundTripper]: growing versions, merge
+// patches and deletions of one version, lists and watches by label. Each request takes latency.
 type fakeAPI struct {
 	latency func(method string) time.Duration
-	fail    func(q *http.Request) error // refuses a request that has an error, if not nil
-	start   func(p map[string]any)      // has the cluster start a pod, if not nil; called once for each, by a goroutine
+	fail    func(q *http.Request) error // returns an error for a request to refuse, if not nil
+	start   func(p map[string]any)      // starts a pod like a cluster, if not nil; called once per pod, in a goroutine
 
 	mu       sync.Mutex
 	version  int
 	objects  map[string]map[string]any // by path
 	watchers map[*fakeWatch]struct{}
-	counts   map[string]int // of requests: method and status
+	counts   map[string]int // requests by method and status
 }
 
 type fakeWatch struct {
@@ -41,13 +40,13 @@ func newFake() *fakeAPI {
 	return &fakeAPI{objects: map[string]map[string]any{"/api/v1/nodes/node1": node}, watchers: map[*fakeWatch]struct{}{}, counts: map[string]int{}}
 }
 
-// client returns a client of the fake.
+// client returns a client of the fake API.
 func (f *fakeAPI) client() *client {
 	base, _ := url.Parse("https://192.0.2.1:6443")
 	return &client{base: base, http: &http.Client{Transport: f}, namespace: "space"}
 }
 
-// server returns a server that uses the fake.
+// server returns a server that uses the fake API.
 func (f *fakeAPI) server(t *testing.T, config Config) *cluster {
 	t.Helper()
 	c, err := joinCluster(t.Context(), f.client(), config)
@@ -140,7 +139,7 @@ func (f *fakeAPI) serve(q *http.Request, in map[string]any) (code int, out any) 
 	return 200, object
 }
 
-// patch merges, if the version is the one that is named.
+// patch merges in, if it has the object's version.
 func (f *fakeAPI) patch(path string, object, in map[string]any) (int, any) {
 	if m, is := in["metadata"].(map[string]any); is {
 		if v, is := m["resourceVersion"]; is && v != metaOf(object)["resourceVersion"] {
@@ -152,7 +151,7 @@ func (f *fakeAPI) patch(path string, object, in map[string]any) (int, any) {
 	f.version++
 	metaOf(object)["resourceVersion"] = strconv.Itoa(f.version)
 	f.objects[path] = object
-	for w := range f.watchers { // as an API server says it: gone from one selection, new in another
+	for w := range f.watchers { // like an API server: deleted from one selection, added to another
 		switch was, is := w.sees(path, before), w.sees(path, object); {
 		case was && is:
 			w.send("MODIFIED", object)
@@ -165,7 +164,7 @@ func (f *fakeAPI) patch(path string, object, in map[string]any) (int, any) {
 	return 200, object
 }
 
-// merge is a merge patch (RFC 7396) that leaves its first argument alone.
+// merge applies a merge patch (RFC 7396) to a copy of object.
 func merge(object, patch map[string]any) map[string]any {
 	object = maps.Clone(object)
 	if object == nil {
@@ -207,7 +206,7 @@ func (f *fakeAPI) sendEvent(event, at string, o map[string]any) {
 	}
 }
 
-// setStatus has a pod's node write its state.
+// setStatus writes a pod's status like its node.
 func (f *fakeAPI) setStatus(name string, status map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,14 +216,14 @@ func (f *fakeAPI) setStatus(name string, status map[string]any) {
 	}
 }
 
-// vanish removes a pod by force, as when its node is lost.
+// vanish removes a pod by force, as for a lost node.
 func (f *fakeAPI) vanish(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop("/api/v1/namespaces/space/pods/" + name)
 }
 
-// runningStatus is the status of a pod that runs.
+// runningStatus is the status of a running pod.
 func runningStatus() map[string]any {
 	running := map[string]any{"running": map[string]any{}}
 	return map[string]any{"phase": "Running", "containerStatuses": []any{
@@ -265,7 +264,7 @@ func (w *fakeWatch) send(event string, o map[string]any) {
 	w.events <- text
 }
 
-// matchesSelector knows "key=value" and "key!=value".
+// matchesSelector supports "key=value" and "key!=value".
 func matchesSelector(selector string, o map[string]any) bool {
 	labels, _ := metaOf(o)["labels"].(map[string]any)
 	for term := range strings.SplitSeq(selector, ",") {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// limitPods gives a namespace a quota, and waits until it holds.
+// limitPods sets a namespace's pod quota, and waits until it is in force.
 func limitPods(t *testing.T, api *client, n string) {
 	t.Helper()
 	quota := map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "few"}, "spec": map[string]any{"hard": map[string]string{"pods": n}}}
@@ -28,9 +28,9 @@ func limitPods(t *testing.T, api *client, n string) {
 	})
 }
 
-// TestFullNamespace has two tenants of one server share a namespace with room for as many pods as the server runs at
-// once: the one with few runs does not wait for all of the other's, and nobody is refused because of pods that are
-// idle, or going.
+// TestFullNamespace has two tenants of one server share a namespace with room for exactly the server's parallel
+// runs: the tenant with few runs does not wait for all of the other's, and no run is refused because of idle or
+// terminating pods.
 func TestFullNamespace(t *testing.T) {
 	c := testConfig(t)
 	limitPods(t, apiOf(t, c), "2")
@@ -67,7 +67,7 @@ func TestFullNamespace(t *testing.T) {
 	}
 	waiting.Wait()
 	for range 2 {
-		all.Go(func() { run("modest", "python", func() {}) }) // whose pods are of another kind than the idle ones
+		all.Go(func() { run("modest", "python", func() {}) }) // its pods are of another kind than the idle ones
 	}
 	all.Wait()
 	last := 0
@@ -81,7 +81,7 @@ func TestFullNamespace(t *testing.T) {
 	}
 }
 
-// TestNoRoom has a namespace that is full of pods in use: a run is refused, and says why.
+// TestNoRoom fills a namespace with pods in use: a run is refused with that reason.
 func TestNoRoom(t *testing.T) {
 	c := testConfig(t)
 	limitPods(t, apiOf(t, c), "1")

@@ -1,8 +1,8 @@
-// Package kubernetes makes containers as pods of a cluster: it is the engine of package container that has no machine
-// of its own. A sandbox is one pod, whose containers package inside describes.
+// Package kubernetes makes containers as pods of a cluster: it is package container's engine that has no machine of
+// its own. A sandbox is one pod, whose containers package inside describes.
 //
-// Library: k8s.io/client-go has the rules for kubeconfig files, credentials and exec streams. Of the API's types we
-// decode only the fields that we use: the generated ones cost milliseconds of every start of this program.
+// Library: k8s.io/client-go implements kubeconfig files, credentials and exec streams. Of the API's types we decode
+// only the fields that we use: the generated types cost milliseconds of every start of this program.
 package kubernetes
 
 import (
@@ -21,41 +21,42 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Config locates a cluster and says how pods are made there.
+// Config locates a cluster and configures its pods.
 type Config struct {
-	Kubeconfig string // file; "" goes by KUBECONFIG, the home directory, and the account of the pod that we run in
-	Context    string // of the file; "" is its current one
+	Kubeconfig string // file; "" searches KUBECONFIG, the home directory, and the account of our own pod
+	Context    string // in the file; "" is its current context
 	Namespace  string // "" is the context's
-	// Image has this program, of this version, as /.sandboxmcp/init.
+	// Image contains this program, of this version, as /.sandboxmcp/init.
 	Image         string
 	RuntimeClass  string            // "" is the cluster's default
 	NodeSelector  map[string]string // labels of the nodes that may run sandboxes
 	PriorityClass string            // "" is the cluster's default
-	Account       string            // of the pods, which get no token of it; "" is the namespace's default
-	NeverPull     bool              // images are not pulled: nodes have them
-	// Overcommit divides the CPU time that pods request by it: 4 has four sandboxes share what each may use; 1 if zero.
+	Account       string            // of the pods, which get no token for it; "" is the namespace's default
+	NeverPull     bool              // images are not pulled: the nodes have them
+	// Overcommit divides the CPU time that pods request: with 4, four sandboxes share the CPU that each may use; 0
+	// is 1.
 	Overcommit int
-	// Settle is how long a network policy may take to come into force for a new pod.
+	// Settle bounds the time until a network policy is in force for a new pod.
 	Settle time.Duration
-	// Lease is how long this server may be silent before others take it for dead; 30 s if zero.
+	// Lease is the silence after which other servers consider this one dead; 0 is 30 s.
 	Lease time.Duration
 }
 
 // Name is the value of --backend.
 const Name = "kubernetes"
 
-// New returns the engine. Nothing is connected before it is used.
+// New returns the engine. It connects at the first call.
 func New(c Config) container.Engine {
 	return &kubernetes{config: c, sem: make(chan struct{}, 1)}
 }
 
-// PromisedLayers are the layers that every sandbox has: those of all engines, but for the view of cgroups, which nodes with
+// PromisedLayers are the layers of every sandbox: those of all engines except the cgroup view, which nodes with
 // cgroup v1 share.
 func PromisedLayers() []string {
 	return slices.DeleteFunc(slices.Clone(backends.EngineLayers), func(l string) bool { return l == backends.LayerCgroupNS })
 }
 
-// Backend is [container.Backend] with the promises of pods.
+// Backend is a [container.Backend] with the promises of pods.
 type Backend struct{ *container.Backend }
 
 // Promises implements [backends.Backend].
@@ -66,20 +67,20 @@ func (b Backend) Promises(profile string) []string {
 	return PromisedLayers()
 }
 
-// kubernetes implements [container.Engine], by its cluster once Info has connected.
+// kubernetes implements [container.Engine] through the cluster that Info connects.
 type kubernetes struct {
 	config Config
 	sem    chan struct{} // semaphore: held while connecting
 	*cluster
 }
 
-// cluster is a connection with a cluster.
+// cluster is a connection to a cluster.
 type cluster struct {
 	*client
 	config  Config
 	info    container.Info
 	minor   int      // of the cluster's version, 1.minor
-	targets []string // of probes, as package inside takes them
+	targets []string // of probes, in the format of package inside
 	lease   *lease
 	pods    *watcher
 
@@ -87,14 +88,14 @@ type cluster struct {
 	notes map[string]podNote // by pod
 }
 
-// podNote is what this server knows of a pod beside its state.
+// podNote is this server's knowledge of a pod beside the pod's state.
 type podNote struct {
 	stream  io.Closer // the connection
-	version string    // in which List has found it
-	offered bool      // it is idle, and another server may claim it
+	version string    // in which List found the pod
+	offered bool      // idle, and another server may claim it
 }
 
-// updateNote returns the note of a pod, and changes it if change is not nil.
+// updateNote returns the note of a pod, after calling change with it if that is not nil.
 func (c *cluster) updateNote(pod string, change func(*podNote)) podNote {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +113,7 @@ func (c *cluster) updateNote(pod string, change func(*podNote)) podNote {
 
 func (e *kubernetes) Name() string { return Name }
 
-// Info connects, once: it takes a lease, asks for the network policy, and follows our pods.
+// Info connects once: it acquires a lease, creates the network policy, and watches our pods.
 func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 	select {
 	case e.sem <- struct{}{}:
@@ -138,7 +139,7 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 	return c.info, nil
 }
 
-// joinCluster makes this server one of those that use a cluster.
+// joinCluster registers this server with a cluster.
 func joinCluster(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
 	c := &cluster{client: api, config: config, notes: map[string]podNote{}}
 	if c.info, err = c.describe(ctx); err != nil {
@@ -155,7 +156,7 @@ func joinCluster(ctx context.Context, api *client, config Config) (_ *cluster, e
 	return c, nil
 }
 
-// remedies are those for layers that are the nodes' to give.
+// remedies are those for layers that depend on the nodes.
 var remedies = map[string]remedy.Text{
 	backends.LayerUser: {"use nodes that give pods user namespaces (a kernel of 6.3, containerd 2, Kubernetes 1.33 or newer), name them in ", remedy.Setting.With("kubernetes.node_selector"),
 		", and let the server list nodes: ", remedy.Command.With("sandboxmcp setup kubernetes"), " prints that right"},
@@ -165,7 +166,7 @@ var remedies = map[string]remedy.Text{
 	backends.LayerLandlock: {"use nodes with a kernel of 5.13 or newer and lsm=landlock,... on its command line"},
 }
 
-// describe asks the cluster for its version, and what its nodes can do.
+// describe queries the cluster's version and its nodes' capabilities.
 func (c *cluster) describe(ctx context.Context) (container.Info, error) {
 	var version struct{ GitVersion, Minor string }
 	if err := c.get(ctx, "/version", nil, &version); err != nil {
@@ -192,7 +193,7 @@ func (c *cluster) describe(ctx context.Context) (container.Info, error) {
 	return i, nil
 }
 
-// Close ends the lease, after whose pods nobody will look again.
+// Close ends the lease; after it, no server looks for our pods.
 func (e *kubernetes) Close() error {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
@@ -205,7 +206,7 @@ func (e *kubernetes) Close() error {
 	return err
 }
 
-// Image implements [container.Engine], as do the next. An API server knows nothing of images before a node has them.
+// Image implements [container.Engine], as do the following methods. An API server knows no images.
 func (c *cluster) Image(_ context.Context, reference string) (container.Image, error) {
 	return container.Image{ID: reference, Names: []string{reference}}, nil
 }
@@ -220,12 +221,12 @@ func (c *cluster) Build(context.Context, string, io.Reader, map[string]string, f
 	return errNodes
 }
 
-// Seed implements [container.Engine], and is not called: see [container.Info.HasInit].
+// Seed implements [container.Engine], and is never called: see [container.Info.HasInit].
 func (c *cluster) Seed(context.Context, string, map[string]string, io.Reader, string) error {
 	return errors.ErrUnsupported
 }
 
-// Update is not called where the engine limits nothing: a pod's processes have no limit of their own.
+// Update is never called: a pod's processes have no limit of their own.
 func (c *cluster) Update(context.Context, string, container.Resources) error {
 	return errors.ErrUnsupported
 }

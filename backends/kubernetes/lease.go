@@ -22,8 +22,8 @@ const (
 	removed      = "removed" // holder of a lease whose pods are being removed
 )
 
-// lease is this server's sign of life for all others: an object that it renews. Its pods name it, and are its
-// dependents, so that the cluster removes what no server does.
+// lease is an API object that this server renews to prove to the others that it is alive. Its pods name it and
+// depend on it, so that the cluster removes those that no server removes.
 type lease struct {
 	client   *cluster
 	name     string
@@ -33,17 +33,17 @@ type lease struct {
 
 	mu   sync.Mutex
 	uid  string   // of the object
-	owed []string // pods that could not be removed
+	owed []string // pods whose removal failed
 }
 
-// addOwed has a pod be removed later.
+// addOwed schedules a pod for later removal.
 func (l *lease) addOwed(pod string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owed = append(l.owed, pod)
 }
 
-// removeOwed removes pods that could not be removed before, as far as it can.
+// removeOwed retries the failed removals.
 func (l *lease) removeOwed(ctx context.Context) {
 	l.mu.Lock()
 	owed := l.owed
@@ -54,13 +54,13 @@ func (l *lease) removeOwed(ctx context.Context) {
 		if err == nil && !taken {
 			err = l.client.delete(ctx, pod, "")
 		}
-		if !taken && !isStatus(err, http.StatusNotFound) { // it is there still
+		if !taken && !isStatus(err, http.StatusNotFound) { // it still exists
 			l.addOwed(pod)
 		}
 	}
 }
 
-// acquire makes a lease, and begins to renew it and to look for those that nobody renews.
+// acquire creates a lease, and begins to renew it and to look for leases that nobody renews.
 func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease), done: make(chan struct{})}
 	if err := l.create(ctx); err != nil {
@@ -72,7 +72,7 @@ func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	return l, nil
 }
 
-// create makes the object.
+// create creates the lease object.
 func (l *lease) create(ctx context.Context) error {
 	sign := object{"apiVersion": leaseGroup, "kind": "Lease", "metadata": meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
 		"spec": object{"holderIdentity": holder(), "leaseDurationSeconds": max(1, int(l.duration/time.Second)), "renewTime": now()}}
@@ -86,7 +86,7 @@ func (l *lease) create(ctx context.Context) error {
 	return nil
 }
 
-// holder names this machine, for people.
+// holder returns this machine's name, for people.
 func holder() string {
 	host, _ := os.Hostname()
 	return cmp.Or(host, "server")
@@ -94,16 +94,16 @@ func holder() string {
 
 func now() string { return time.Now().UTC().Format(microTime) }
 
-// owner makes a pod a dependent of the lease.
+// owner returns the reference that makes a pod depend on the lease.
 func (l *lease) owner() owner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return owner{leaseGroup, "Lease", l.name, l.uid}
 }
 
-// renew renews the lease, and removes what dead servers left. A server that was silent for too long, on a machine that
-// slept, has lost its pods and its lease, and makes that anew. A server that can't renew its own lease removes nothing:
-// the others may be as cut off as it is, and alive.
+// renew renews the lease, and removes the pods of dead servers. A server that was silent for too long, on a machine
+// that slept, has lost its pods and its lease, and creates a new lease. A server that can't renew its own lease
+// removes nothing: the others may be alive, and as cut off as it is.
 func (l *lease) renew(ctx context.Context) {
 	defer close(l.done)
 	o := observed{}
@@ -122,13 +122,13 @@ func (l *lease) renew(ctx context.Context) {
 		patch := object{"spec": object{"holderIdentity": holder(), "renewTime": now()}}
 		err = l.client.call(soon, http.MethodPatch, l.client.pathOf(leaseGroup, "leases", l.name), nil, patch, nil)
 		if isStatus(err, http.StatusNotFound) {
-			err = l.create(soon) // or else the next round does
+			err = l.create(soon) // if it fails, the next round tries again
 		}
 		cancel()
 	}
 }
 
-// close gives the lease up. Its pods are gone.
+// close deletes the lease. Its pods are gone.
 func (l *lease) close() error {
 	l.cancel()
 	<-l.done
@@ -141,22 +141,22 @@ func (l *lease) close() error {
 	return nil
 }
 
-// seen is a state of another server's lease, and since when we have seen no other. Clocks of two machines need not
-// agree.
+// seen is a state of another server's lease, and the time since when we see it unchanged. The clocks of two
+// machines need not agree.
 type seen struct {
 	version string
 	since   time.Time
 }
 
-// observed holds what a server has seen of the others' leases without a break.
+// observed is what a server has read of the others' leases without interruption.
 type observed struct {
 	others map[string]seen
 	last   time.Time // when the leases were last read
 }
 
-// sweep removes the pods of servers that have not renewed their lease for as long as it lasts, while this server read
-// it all that time. After a break (an outage, a machine that slept) it counts anew: the others could renew as little as
-// this one could read.
+// sweep removes the pods of servers that have not renewed their lease for its whole duration, if this server could
+// read it all that time. After an interruption (an outage, a machine that slept) it counts anew: the others could
+// renew as little as this one could read.
 func (l *lease) sweep(ctx context.Context, o *observed) {
 	var list struct{ Items []leaseObject }
 	err := l.client.get(ctx, l.client.pathOf(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list)
@@ -164,7 +164,7 @@ func (l *lease) sweep(ctx context.Context, o *observed) {
 		return
 	}
 	before := o.others
-	if time.Since(o.last) > l.duration*2/3 { // more than one reading is missing
+	if time.Since(o.last) > l.duration*2/3 { // more than one reading was missed
 		before = nil
 	}
 	o.others, o.last = map[string]seen{}, time.Now()
@@ -184,7 +184,7 @@ func (l *lease) sweep(ctx context.Context, o *observed) {
 	}
 }
 
-// reap takes a dead server's lease over, which fails if it has been renewed meanwhile, and removes its pods.
+// reap takes over a dead server's lease, which fails if that was renewed meanwhile, and removes its pods.
 func (l *lease) reap(ctx context.Context, dead leaseObject) {
 	if dead.Spec.Holder != removed {
 		takeover := object{"metadata": object{"resourceVersion": dead.Meta.ResourceVersion}, "spec": object{"holderIdentity": removed}}
@@ -197,12 +197,12 @@ func (l *lease) reap(ctx context.Context, dead leaseObject) {
 		return
 	}
 	for _, p := range left.Items {
-		err := l.client.delete(ctx, p.Meta.Name, p.Meta.ResourceVersion) // an idle one may be another server's by now
+		err := l.client.delete(ctx, p.Meta.Name, p.Meta.ResourceVersion) // another server may have claimed an idle pod by now
 		if err != nil && !isStatus(err, http.StatusNotFound) && !isStatus(err, http.StatusConflict) {
 			return
 		}
 	}
-	if len(left.Items) == 0 { // or else the next round finds that they are gone
+	if len(left.Items) == 0 { // else a later round finds that they are gone
 		_ = l.client.call(ctx, http.MethodDelete, l.client.pathOf(leaseGroup, "leases", dead.Meta.Name), nil, nil, nil)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// stopKubelet stops the kubelet of the tests' node, as if the node had hung, and returns a function that has it go on.
+// stopKubelet stops the kubelet of the tests' node like a hung node, and returns a function that resumes it.
 func stopKubelet(t *testing.T) (goOn func()) {
 	t.Helper()
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -39,8 +39,8 @@ func stopKubelet(t *testing.T) (goOn func()) {
 	return nil
 }
 
-// TestStoppedKubelet has a node no longer answer while a program runs there: the run ends with an error, its row in the
-// log says so, and nothing is left of it once the node answers again.
+// TestStoppedKubelet has a node stop answering while a program runs there: the run ends with an error, also in its
+// audit row, and nothing is left of it once the node answers again.
 func TestStoppedKubelet(t *testing.T) {
 	if hosttest.Rounds(0, 1) == 0 {
 		t.Skip("takes minutes: SANDBOXMCP_TEST_LONG runs it")

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// right is what a server may do with a kind of objects of its namespace.
+// right is a set of permitted operations on one kind of objects in the namespace.
 type right struct {
 	group, resource string
 	verbs           []string
 }
 
-// rights are those that a server needs. The role that setup prints has them, and no others.
+// rights are the rights that a server needs. The role that setup prints has exactly these.
 var rights = []right{
 	{"", "pods", []string{"create", "get", "list", "watch", "patch", "delete"}},
 	{"", "pods/exec", []string{"create", "get"}},
@@ -22,7 +22,8 @@ var rights = []right{
 	{"coordination.k8s.io", "leases", []string{"create", "get", "list", "patch", "delete"}},
 }
 
-// MissingSetup implements [container.Advised]: what an administrator has not applied, as far as this account may know.
+// MissingSetup implements [container.Advised]: it lists the objects that an administrator has not applied, as far
+// as this account can read.
 func (c *cluster) MissingSetup(ctx context.Context) (all []string) {
 	all = c.missingRights(ctx)
 	lacks := func(path string) bool { return isStatus(c.get(ctx, path, nil, nil), http.StatusNotFound) }
@@ -48,7 +49,7 @@ func (c *cluster) MissingSetup(ctx context.Context) (all []string) {
 
 const enforceLabel = "pod-security.kubernetes.io/enforce"
 
-// missingRights asks the API server what this account may do.
+// missingRights queries the API server for the rights that this account lacks.
 func (c *cluster) missingRights(ctx context.Context) (all []string) {
 	var review struct {
 		Status struct {
@@ -58,7 +59,7 @@ func (c *cluster) missingRights(ctx context.Context) (all []string) {
 	}
 	ask := object{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": object{"namespace": c.namespace}}
 	err := c.call(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", nil, ask, &review)
-	if err != nil || review.Status.Incomplete { // by which it says that it does not know
+	if err != nil || review.Status.Incomplete { // Incomplete means that the API server does not know
 		return nil
 	}
 	has := func(list []string, one string) bool { return slices.Contains(list, "*") || slices.Contains(list, one) }
@@ -76,7 +77,7 @@ func (c *cluster) missingRights(ctx context.Context) (all []string) {
 	return all
 }
 
-// openPolicies are other policies of the namespace that open the sandboxes' network: policies add up.
+// openPolicies lists other policies of the namespace that open the sandboxes' network: policies add up.
 func (c *cluster) openPolicies(ctx context.Context) (all []string) {
 	var policies struct {
 		Items []struct {

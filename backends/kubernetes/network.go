@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// policyName is our network policy's.
+// policyName is the name of our network policy.
 const policyName = "sandboxmcp-sandboxes"
 
 // networkPolicy denies sandboxes all traffic, in both directions.
@@ -22,7 +22,7 @@ func networkPolicy(namespace string) object {
 	}
 }
 
-// denyAll makes the network policy, unless it is there or is not ours to make: that it holds is for the inits to prove.
+// denyAll creates the network policy, unless it exists or we may not: the inits prove whether it is in force.
 func (c *cluster) denyAll(ctx context.Context) error {
 	err := c.call(ctx, http.MethodPost, c.pathOf("networking.k8s.io/v1", "networkpolicies", ""), nil, networkPolicy(c.namespace), nil)
 	if err == nil || isStatus(err, http.StatusConflict) || isStatus(err, http.StatusForbidden) {
@@ -31,7 +31,7 @@ func (c *cluster) denyAll(ctx context.Context) error {
 	return fmt.Errorf("deny sandboxes the network: %w", err)
 }
 
-// probeTargets are the addresses that only we know of: the API server as we reach it, the cluster's names, a neighbour.
+// probeTargets lists addresses that only we know: the API server as we reach it, the cluster's names, a neighbour.
 func (c *cluster) probeTargets(ctx context.Context) (targets []string) {
 	add := func(name, network, host, port string) {
 		if net.ParseIP(host) != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// The containers of a pod, and its labels.
+// Containers of a pod, and its labels.
 const (
 	initContainer = "copy"
 	relayName     = "relay"
@@ -21,19 +21,19 @@ const (
 	labelRole   = "sandboxmcp.role" // "sandbox", or "server" on leases
 	roleServer  = "server"
 	roleSandbox = "sandbox"
-	labelLease  = "sandboxmcp.lease" // name of the server's
-	labelKind   = "sandboxmcp.kind"  // idle pods of one kind can take each other's place
+	labelLease  = "sandboxmcp.lease" // name of the server's lease
+	labelKind   = "sandboxmcp.kind"  // idle pods of one kind are interchangeable
 	labelIdle   = "sandboxmcp.idle"  // "yes" on a pod that any server may claim
 )
 
-// relayUser is the user of containers in which no program runs.
+// relayUser is the user of containers that run no program.
 const relayUser = 65532
 
-// terminationPath is a file that every container has, whose content the kubelet would report. The usual one is in /dev,
-// where programs may write; Landlock keeps them from this one.
+// terminationPath is a file in every container whose content the kubelet reports. The default is in /dev, where
+// programs may write; Landlock denies them this one.
 const terminationPath = "/.sandboxmcp-end"
 
-// longestPod is how long a pod may exist, in seconds, whatever becomes of its server.
+// longestPod is the maximum lifetime of a pod in seconds, even if its server dies.
 const longestPod = 7 * 24 * 3600
 
 // metadata returns the metadata of a container's pod.
@@ -46,7 +46,7 @@ func (c *cluster) metadata(of container.Container) meta {
 	return m
 }
 
-// spec returns the specification of a container's pod. All that the API would fill in to our disadvantage is set.
+// spec returns the specification of a container's pod. It sets every field whose default would weaken the sandbox.
 func (c *cluster) spec(of container.Container) (object, error) {
 	var uid, gid int
 	if _, err := fmt.Sscanf(of.User, "%d:%d", &uid, &gid); err != nil {
@@ -55,8 +55,8 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, inMemory("socket", "64Ki"), inMemory("attach", "64Ki"), inMemory("empty", "4Ki")}
 	socket := path.Dir(container.SocketPath)
 	mounts := []object{readOnlyMount("home", container.Home), readOnlyMount("socket", socket)}
-	// The image does not know our user, and the kubelet would mount a hosts that may be written, and has the pod's
-	// address.
+	// The image has no entry for our user; and the kubelet would mount a writable hosts file that contains the
+	// pod's address.
 	copying := []string{"copy", "/copy"}
 	for _, name := range slices.Sorted(maps.Keys(of.Etc)) {
 		copying = append(copying, name+"="+of.Etc[name])
@@ -64,7 +64,7 @@ func (c *cluster) spec(of container.Container) (object, error) {
 		file["subPath"] = name
 		mounts = append(mounts, file)
 	}
-	if c.config.RuntimeClass == "" { // others have a memory of the pod's own to tell of
+	if c.config.RuntimeClass == "" { // other runtimes report a memory of the pod's own
 		copying = append(copying, "meminfo="+of.MemInfo)
 		file := readOnlyMount("home", "/proc/meminfo")
 		file["subPath"] = "meminfo"
@@ -105,7 +105,7 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	return spec, nil
 }
 
-// inMemory is a volume in the node's memory.
+// inMemory returns a volume in the node's memory.
 func inMemory(name, size string) object {
 	return object{"name": name, "emptyDir": object{"medium": "Memory", "sizeLimit": size}}
 }
@@ -116,15 +116,15 @@ func readOnlyMount(volume, at string) object {
 	return object{"name": volume, "mountPath": at, "readOnly": true}
 }
 
-// nameValue is a variable of the environment, a sysctl, or an option of DNS.
+// nameValue returns an environment variable, a sysctl, or a DNS option.
 func nameValue(name, value string) object { return object{"name": name, "value": value} }
 
-// masked are the directories that every kernel of Linux has, and that can be covered: a volume can't be mounted where
-// there is none. Other runtimes show less of the node.
+// masked are directories that every Linux kernel has, so that a volume can cover them: one can't be mounted at a
+// missing path. Other runtimes show less of the node.
 var masked = []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/kernel", "/sys/module"}
 
-// sysctls returns those that pods of the cluster may have: of low ports, which are the gateway's, and since 1.32 of
-// TCP's buffers.
+// sysctls returns those that the cluster permits to pods: the lowest unprivileged port, for the gateway, and since
+// 1.32 TCP's buffer sizes.
 func (c *cluster) sysctls(of map[string]string) (all []object) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if name == "net.ipv4.ip_unprivileged_port_start" || c.minor >= 32 && (name == "net.ipv4.tcp_rmem" || name == "net.ipv4.tcp_wmem") {
@@ -134,7 +134,7 @@ func (c *cluster) sysctls(of map[string]string) (all []object) {
 	return all
 }
 
-// container returns one container, with the security context of all.
+// container returns one container with the security context that all have.
 func (c *cluster) container(name, image string, command []string, uid, gid int, mounts []object) object {
 	pull := "IfNotPresent"
 	if c.config.NeverPull {
@@ -147,7 +147,7 @@ func (c *cluster) container(name, image string, command []string, uid, gid int, 
 	}
 }
 
-// helper returns a container of our own image.
+// helper returns a container with our own image.
 func (c *cluster) helper(name string, args []string, mounts ...object) object {
 	h := c.container(name, c.config.Image, append([]string{container.InitPath}, args...), relayUser, relayUser, mounts)
 	h["env"] = []object{nameValue("GOMAXPROCS", "1")}
@@ -156,7 +156,8 @@ func (c *cluster) helper(name string, args []string, mounts ...object) object {
 	return h
 }
 
-// command has the init use the relay, and probe the network, in place of its standard streams.
+// command returns the init's command line: the init uses the relay instead of its standard streams, and probes the
+// network.
 func (c *cluster) command(args []string) []string {
 	args = slices.Clone(args)
 	if n := len(args) - 1; n > 0 && args[n] == "-" {
@@ -165,7 +166,8 @@ func (c *cluster) command(args []string) []string {
 	return append(append(args, "pod", c.config.Settle.String()), c.targets...)
 }
 
-// environ is the environment of PID 1. An image's variables can't be listed here, so those that Go reads are emptied.
+// environ returns the environment of PID 1. An image's variables can't be listed here, so those that Go reads are
+// set to "".
 func environ(ours []string) []object {
 	all := []object{{"name": "SANDBOXMCP_NODE", "valueFrom": object{"fieldRef": object{"fieldPath": "status.hostIP"}}}}
 	for _, kv := range append([]string{"GODEBUG=", "GOGC=", "GOMEMLIMIT=", "GOTRACEBACK="}, ours...) {
@@ -175,7 +177,7 @@ func environ(ours []string) []object {
 	return all
 }
 
-// resources returns requests and limits. Memory is never promised twice.
+// resources returns requests and limits. Memory is never overcommitted.
 func (c *cluster) resources(r container.Resources) object {
 	limits := object{"memory": strconv.FormatInt(r.Memory, 10), "ephemeral-storage": "512Mi"}
 	requests := object{"memory": limits["memory"], "ephemeral-storage": "64Mi"}

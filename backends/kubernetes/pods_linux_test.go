@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// reach tries, from inside, all that a pod of the cluster could: the API server, the kubelet, metadata, names, the
-// neighbour, and the account's token. It prints what it could.
+// reach tries from inside to reach the API server, the kubelet, cloud metadata, names, the neighbour and the
+// account's token, and prints its successes.
 const reach = `
 import os, socket, sys
 for name, kind, host, port in [a.split(",") for a in sys.argv[1:]]:
@@ -55,7 +55,7 @@ for path in ("/.sandboxmcp/init", "/dev/termination-log", "/.sandboxmcp-end", "/
 print("done")
 `
 
-// TestReach attacks what is around a pod.
+// TestReach attacks a pod's surroundings.
 func TestReach(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -80,8 +80,8 @@ func TestReach(t *testing.T) {
 	_ = neighbour
 }
 
-// TestPolicyNotEnforced has a cluster that accepts a network policy and does not enforce it: what needs it is refused,
-// and says why; what does not has no sockets.
+// TestPolicyNotEnforced has a cluster that accepts a network policy without enforcing it: a run that needs the
+// layer is refused with that reason; another has no sockets.
 func TestPolicyNotEnforced(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -102,7 +102,7 @@ func TestPolicyNotEnforced(t *testing.T) {
 	}
 }
 
-// TestReceipt looks for the pod, the node and the image in what a receipt has.
+// TestReceipt checks that a receipt names the pod, the node and the image.
 func TestReceipt(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -123,7 +123,7 @@ func TestReceipt(t *testing.T) {
 	t.Error("there is no layer mount")
 }
 
-// TestDeadServer has a server end without a word: another removes its pods, and touches none of a live one's.
+// TestDeadServer has a server end without closing: another removes its pods, and none of a live server's.
 func TestDeadServer(t *testing.T) {
 	c := testConfig(t)
 	c.Lease = 3 * time.Second
@@ -152,7 +152,7 @@ func TestDeadServer(t *testing.T) {
 	}
 }
 
-// TestLeaseLost has somebody remove a live server's lease, and with it its pods: it goes on with another.
+// TestLeaseLost removes a live server's lease, and with it its pods: the server continues with another lease.
 func TestLeaseLost(t *testing.T) {
 	c := testConfig(t)
 	c.Lease = 3 * time.Second
@@ -171,7 +171,7 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// TestTwoServers has two servers with pools take sandboxes at the same time: no pod serves two.
+// TestTwoServers has two servers with pools lease sandboxes at the same time: no pod serves two.
 func TestTwoServers(t *testing.T) {
 	c := testConfig(t)
 	var mu sync.Mutex
@@ -217,7 +217,7 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// runAlone runs a program that finds out whether it is the first in its sandbox, and returns where it ran.
+// runAlone runs a program that checks whether it is the first in its sandbox, and returns where it ran.
 func runAlone(t testing.TB, s backends.Sandbox) (place string, warm bool) {
 	t.Helper()
 	o := execute(t, s, "bash", "-c", "[ ! -e left ] && echo >left && echo alone")
@@ -232,8 +232,8 @@ func runAlone(t testing.TB, s backends.Sandbox) (place string, warm bool) {
 	return place, o.Warm
 }
 
-// TestTakeFromOther has a server take the idle pod of another: it runs there, once, and the other goes on with a new
-// one.
+// TestTakeFromOther has a server claim another server's idle pod: it runs there once, and the other server makes a
+// new one.
 func TestTakeFromOther(t *testing.T) {
 	c := testConfig(t)
 	maker, taker := newBackend(t, c, 1), newBackend(t, c, 1)
@@ -277,7 +277,7 @@ func TestTakeFromOther(t *testing.T) {
 	}
 }
 
-// TestOneAttach has two servers connect with one pod: one gets the init, the other nothing.
+// TestOneAttach has two servers connect to one pod: one gets the init, the other an error.
 func TestOneAttach(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -303,13 +303,13 @@ func TestOneAttach(t *testing.T) {
 	}
 }
 
-// startProxy starts a proxy before the cluster's API server and returns the configuration that goes through it.
+// startProxy starts a proxy in front of the cluster's API server and returns a configuration that uses it.
 func startProxy(t *testing.T, c Config, handle func(http.Handler, http.ResponseWriter, *http.Request)) (through Config, cut func()) {
 	t.Helper()
 	api := apiOf(t, c)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: api.base.Scheme, Host: api.base.Host})
 	old := rest.CopyConfig(api.rest)
-	old.NextProtos = []string{"http/1.1"} // or Go would upgrade a stream of HTTP/2
+	old.NextProtos = []string{"http/1.1"} // Go can't upgrade a stream of HTTP/2
 	transport, err := rest.TransportFor(old)
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func startProxy(t *testing.T, c Config, handle func(http.Handler, http.ResponseW
 	go server.Serve(cutListener{tracked})
 	cut = func() {
 		server.Close()
-		tracked.closeAll() // a server does not know of connections that were upgraded
+		tracked.closeAll() // http.Server does not close upgraded connections
 	}
 	t.Cleanup(cut)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -342,7 +342,7 @@ func startProxy(t *testing.T, c Config, handle func(http.Handler, http.ResponseW
 	return c, cut
 }
 
-// trackedListener closes all that it has accepted.
+// trackedListener can close all accepted connections.
 type trackedListener struct {
 	net.Listener
 	mu    sync.Mutex
@@ -368,8 +368,8 @@ func (l *trackedListener) closeAll() {
 	}
 }
 
-// TestOutage cuts the API server off while a program runs: the run ends in an error and never as a success, and so does
-// each later one.
+// TestOutage cuts the API server off while a program runs: the run ends in an error and never as a success, and so
+// does each later one.
 func TestOutage(t *testing.T) {
 	c := testConfig(t)
 	through, cut := startProxy(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
@@ -387,12 +387,12 @@ func TestOutage(t *testing.T) {
 	if _, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell"}); err == nil {
 		t.Error("a sandbox was started without an API server")
 	}
-	// Closing leaves the pod to the lease, soon: an API server may be away for longer than anybody waits.
+	// Close soon leaves the pod to the lease: an API server's outage may be long.
 	begun := time.Now()
 	if err := b.Close(); err == nil || time.Since(begun) > time.Minute {
 		t.Errorf("close: %v after %v", err, time.Since(begun))
 	}
-	// Another server removes what is left.
+	// Another server removes the remaining pods.
 	other := newBackend(t, c, 0)
 	closeLater(t, other)
 	if _, err := other.engine.Info(t.Context()); err != nil {
@@ -401,8 +401,8 @@ func TestOutage(t *testing.T) {
 	hosttest.Until(t, "all pods are gone", func() bool { return len(podsOf(t, c)) == 0 })
 }
 
-// TestRemovedByForce has somebody remove a pod by force while its program runs, as for a node that is lost: the run
-// ends with an error that says so.
+// TestRemovedByForce removes a pod by force while its program runs, as for a lost node: the run's error names that
+// reason.
 func TestRemovedByForce(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -423,10 +423,10 @@ func TestRemovedByForce(t *testing.T) {
 	}
 }
 
-// connKey is the key of a request's connection in its context.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
-// cutConn ends a connection after so many more bytes to the client; 0 is never.
+// cutConn closes a connection after so many more bytes to the client; 0 is never.
 type cutConn struct {
 	net.Conn
 	left, sent atomic.Int64
@@ -445,7 +445,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// cutListener accepts them.
+// cutListener wraps accepted connections in cutConn.
 type cutListener struct{ net.Listener }
 
 func (l cutListener) Accept() (net.Conn, error) {
@@ -453,8 +453,8 @@ func (l cutListener) Accept() (net.Conn, error) {
 	return &cutConn{Conn: c}, err
 }
 
-// TestBrokenStream breaks the connection with a pod at many places: a run ends with an error, or with its whole output,
-// and never as a success that lacks some.
+// TestBrokenStream breaks the connection to a pod at many places: a run ends with an error or with its whole
+// output, and never as a success with truncated output.
 func TestBrokenStream(t *testing.T) {
 	c := testConfig(t)
 	var limit atomic.Int64

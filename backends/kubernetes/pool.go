@@ -14,25 +14,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Idle pods are offered to all servers of the namespace, by a label, and another that says of which kind they are. A
-// server claims one by a patch that removes the label and names its own lease, and holds only for the version of the
-// pod that it has seen: of two servers, the API server tells one that there is a conflict. A server's own are connected
-// ahead; for another's it has to wait until that server, which sees its pod go, has hung up.
+// All servers of the namespace may claim idle pods, which have a label for being idle and one for their kind. A
+// server claims one by a patch that removes the label and names the server's lease, and that applies only to the
+// version of the pod that it has seen: of two servers, one gets a conflict from the API server. A server connects
+// to its own idle pods in advance; for another's it has to wait until that server has noticed and closed its
+// connection.
 
-// idleKind returns what idle pods have in common that can take each other's place.
+// idleKind returns a hash of the properties that interchangeable idle pods share.
 func (c *cluster) idleKind(of container.Container) string {
 	of.Name, of.User, of.Etc, of.Labels, of.Idle = "", "", nil, nil, false
 	shared := c.config
 	shared.Kubeconfig, shared.Context, shared.Lease = "", "", 0
 	text, err := json.Marshal([]any{of, shared, c.info.UserNS})
-	if err != nil { // plain values can be written
+	if err != nil { // plain values can always be encoded
 		panic(err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// hangUp ends the connection with an offered pod that is gone, or another server's.
+// hangUp closes the connection to an offered pod that is gone, or that another server has claimed.
 func (c *cluster) hangUp(id string) {
 	if n := c.updateNote(id, nil); n.stream != nil && n.offered {
 		n.stream.Close()
@@ -57,7 +58,7 @@ func (c *cluster) Reserve(ctx context.Context, id string, labels map[string]stri
 	return nil
 }
 
-// claimedLabels are the labels of a pod that is no longer offered.
+// claimedLabels returns the labels of a pod that is no longer offered.
 func claimedLabels(more map[string]string) object {
 	labels := object{labelIdle: nil}
 	for key, value := range more {
@@ -66,12 +67,12 @@ func claimedLabels(more map[string]string) object {
 	return labels
 }
 
-// labelOwn sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's
-// by then.
+// labelOwn sets labels of this server's pod in its current version. The error is container.ErrTaken if another
+// server has claimed it.
 func (c *cluster) labelOwn(ctx context.Context, id string, labels object) error {
 	p, gone := c.pods.last(id)
 	for stale := p.Meta.UID == ""; ; stale = true {
-		if stale && !gone { // the kubelet may have written its state, or the cluster have made it without an answer
+		if stale && !gone { // the kubelet may have written its status, or the cluster have made the pod without an answer
 			err := c.get(ctx, c.pathOf("v1", "pods", id), nil, &p)
 			if gone = isStatus(err, http.StatusNotFound); !gone && err != nil {
 				return err
@@ -91,7 +92,7 @@ func (c *cluster) labelOwn(ctx context.Context, id string, labels object) error 
 	}
 }
 
-// labelPod makes a pod ours and sets labels, if it is as it was seen.
+// labelPod claims a pod and sets labels, if the pod has not changed since seen.
 func (c *cluster) labelPod(ctx context.Context, seen pod, labels object, annotations map[string]string) (now pod, err error) {
 	labels[labelLease] = c.lease.name
 	change := object{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations,
@@ -100,7 +101,7 @@ func (c *cluster) labelPod(ctx context.Context, seen pod, labels object, annotat
 	return now, err
 }
 
-// LeaseIdle implements [container.Shared]. Servers that take at the same time begin at different pods.
+// LeaseIdle implements [container.Shared]. Concurrent servers begin at different pods.
 func (c *cluster) LeaseIdle(ctx context.Context, of container.Container) (string, error) {
 	var list struct{ Items []pod }
 	if err := c.get(ctx, c.pathOf("v1", "pods", ""), query("labelSelector", labelKind+"="+c.idleKind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
@@ -126,8 +127,8 @@ func (c *cluster) LeaseIdle(ctx context.Context, of container.Container) (string
 	return "", nil
 }
 
-// withdrawOffer ends the offer of an idle pod that is to be removed, and reports whether another server has it: then it is
-// not ours to remove.
+// withdrawOffer withdraws the offer of an idle pod before its removal. taken reports that another server has
+// claimed it: then it is not ours to remove.
 func (c *cluster) withdrawOffer(ctx context.Context, id string) (taken bool, err error) {
 	if !c.updateNote(id, nil).offered {
 		return false, nil

@@ -17,13 +17,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// idleContainer is a container that a pool makes.
+// idleContainer returns a container for a pool.
 func idleContainer() container.Container {
 	return container.Container{Name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), Image: "image", Args: []string{"init", "python"},
 		User: "1000:1000", Idle: true, Labels: map[string]string{container.LabelInstance: "i"}}
 }
 
-// makeIdle has a server make n idle pods, which run.
+// makeIdle has a server make n idle pods that run.
 func makeIdle(t *testing.T, f *fakeAPI, c *cluster, n int) (ids []string) {
 	t.Helper()
 	for range n {
@@ -40,8 +40,8 @@ func makeIdle(t *testing.T, f *fakeAPI, c *cluster, n int) (ids []string) {
 	return ids
 }
 
-// TestRace has servers race for 100 idle pods, those who made them and those who did not, while the kubelet writes
-// their state: each pod is one server's, and none is left.
+// TestRace has servers race for 100 idle pods, both their own and others', while the kubelet writes their status:
+// each pod is claimed by one server, and none is left.
 func TestRace(t *testing.T) {
 	f := newFake()
 	f.latency = func(string) time.Duration { return time.Duration(rand.IntN(2000)) * time.Microsecond }
@@ -56,7 +56,7 @@ func TestRace(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for i, c := range servers {
-		all.Go(func() { // its own
+		all.Go(func() { // its own pods
 			for _, id := range own[i] {
 				f.setStatus(id, map[string]any{"podIP": "192.0.2.2"})
 				switch err := c.Reserve(t.Context(), id, nil); {
@@ -67,7 +67,7 @@ func TestRace(t *testing.T) {
 				}
 			}
 		})
-		for range 4 { // others'
+		for range 4 { // other servers' pods
 			all.Go(func() {
 				for {
 					id, err := c.LeaseIdle(t.Context(), idleContainer())
@@ -97,7 +97,7 @@ func TestRace(t *testing.T) {
 	t.Logf("%v", f.counts)
 }
 
-// TestRemoveTaken has a server remove a pod that another has taken: it stays.
+// TestRemoveTaken has a server remove a pod that another has claimed: it stays.
 func TestRemoveTaken(t *testing.T) {
 	f := newFake()
 	a, b := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
@@ -123,19 +123,19 @@ func TestRemoveTaken(t *testing.T) {
 	}
 }
 
-// TestTakeOther takes no pod that differs, does not run, is going, or is being used.
+// TestTakeOther checks that no pod is claimed that differs, is not running, is terminating, or is in use.
 func TestTakeOther(t *testing.T) {
 	f := newFake()
 	a, b := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
 	gvisor := f.server(t, Config{Image: "own", RuntimeClass: "gvisor"})
 	early := idleContainer()
-	if _, err := a.Create(t.Context(), early); err != nil { // does not run yet
+	if _, err := a.Create(t.Context(), early); err != nil { // not running yet
 		t.Fatal(err)
 	}
 	if err := a.Offer(t.Context(), early.Name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Create(t.Context(), idleContainer()); err != nil { // is not offered yet
+	if _, err := a.Create(t.Context(), idleContainer()); err != nil { // not offered yet
 		t.Fatal(err)
 	}
 	used := idleContainer()
@@ -165,7 +165,7 @@ func TestTakeOther(t *testing.T) {
 	}
 }
 
-// TestReapTaken has a server die whose idle pod another takes while a third removes what is left: the taken one stays.
+// TestReapTaken has a server die, another claim its idle pod, and a third remove the rest: the claimed pod stays.
 func TestReapTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -188,7 +188,7 @@ func TestReapTaken(t *testing.T) {
 	})
 }
 
-// TestOutageLeaves has an API server that no longer answers: a removal ends soon with an error, and is made up for.
+// TestOutageLeaves has an API server stop answering: a removal soon ends with an error, and is retried later.
 func TestOutageLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -224,8 +224,8 @@ func TestOutageLeaves(t *testing.T) {
 	})
 }
 
-// TestOutageSpares has the API server hang, refuse, or lose its storage, for longer than a lease lasts, while two
-// servers have six runs under way: none loses a pod, and a server that ended meanwhile does.
+// TestOutageSpares has the API server hang, refuse, or lose its storage for longer than a lease's duration, while
+// two servers have six runs in progress: neither loses a pod, and a server that ended meanwhile loses its pods.
 func TestOutageSpares(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -233,7 +233,7 @@ func TestOutageSpares(t *testing.T) {
 	}{
 		{"hangs", func(q *http.Request, left time.Duration) error {
 			select {
-			case <-time.After(left): // and then it is served: the API server was only stopped
+			case <-time.After(left): // then serve it: the API server was only paused
 			case <-q.Context().Done():
 			}
 			return q.Context().Err()
@@ -264,7 +264,7 @@ func TestOutageSpares(t *testing.T) {
 					if _, err := c.Create(t.Context(), of); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(time.Second) // servers are not in step
+					time.Sleep(time.Second) // desynchronises the servers
 				}
 				dead.lease.cancel()
 				back = time.Now().Add(40 * time.Second)
@@ -284,7 +284,7 @@ func TestOutageSpares(t *testing.T) {
 	}
 }
 
-// TestBreakSpares has a server that was stopped itself find another that was, too: it counts anew.
+// TestBreakSpares has a paused server find another server that was paused, too: it counts anew.
 func TestBreakSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -311,12 +311,12 @@ func TestBreakSpares(t *testing.T) {
 	})
 }
 
-// TestLostNode has a pod vanish by force, one fail with its node, and one be evicted: who waits for it learns why, and
-// that it was no success.
+// TestLostNode has one pod vanish by force, one fail with its node, and one be evicted: Wait returns the reason,
+// and never a success.
 func TestLostNode(t *testing.T) {
 	f := newFake()
 	c := f.server(t, Config{Image: "own"})
-	hosttest.Until(t, "the server watches its pods", func() bool { // this API server does not repeat what came before
+	hosttest.Until(t, "the server watches its pods", func() bool { // this API server does not repeat earlier events
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return len(f.watchers) > 0

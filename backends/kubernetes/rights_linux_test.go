@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// manifests are the objects that `sandboxmcp setup kubernetes` prints, as JSON.
+// manifests returns the objects that `sandboxmcp setup kubernetes` prints, as JSON.
 func manifests(t *testing.T, namespace, image string) (all []map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile("../../cli/setup/kubernetes.yaml")
@@ -37,8 +37,8 @@ func manifests(t *testing.T, namespace, image string) (all []map[string]any) {
 	}
 }
 
-// apply makes the objects that setup prints, strictly: what the API server does not know is an error. Those that keep
-// does not want are only tried.
+// apply creates the objects that setup prints with strict validation: unknown fields are errors. Objects that keep
+// rejects are only dry-run.
 func apply(t *testing.T, admin *client, image string, keep func(o map[string]any) bool) {
 	t.Helper()
 	paths := map[string]string{
@@ -51,7 +51,7 @@ func apply(t *testing.T, admin *client, image string, keep func(o map[string]any
 	}
 	for _, o := range manifests(t, admin.namespace, image) {
 		kind := o["kind"].(string)
-		if kind == "Namespace" { // the test's own is as restricted
+		if kind == "Namespace" { // the test's own namespace has the same restrictions
 			continue
 		}
 		params := url.Values{"fieldValidation": {"Strict"}}
@@ -69,11 +69,11 @@ func apply(t *testing.T, admin *client, image string, keep func(o map[string]any
 	}
 }
 
-// TestRights runs a sandbox with the rights that setup gives a server, and no others.
+// TestRights runs a sandbox with exactly the rights that setup grants a server.
 func TestRights(t *testing.T) {
 	c := testConfig(t)
 	admin := apiOf(t, c)
-	apply(t, admin, ownImage, func(o map[string]any) bool { return o["kind"] != "StatefulSet" }) // which needs a server's image
+	apply(t, admin, ownImage, func(o map[string]any) bool { return o["kind"] != "StatefulSet" }) // needs a server's image
 	server := c
 	server.Account, server.PriorityClass = "sandboxmcp-sandbox", "sandboxmcp-"+c.Namespace
 	server.Kubeconfig = accountConfig(t, admin)
@@ -121,7 +121,7 @@ func accountConfig(t *testing.T, admin *client) string {
 		u.(map[string]any)["user"] = map[string]any{"token": made.Status.Token}
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	out, err := json.Marshal(config) // which is YAML, too
+	out, err := json.Marshal(config) // JSON is YAML, too
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 const serverImage = "docker.io/sandboxmcp-test/server:local"
 
-// buildServer builds this program, and returns its file.
+// buildServer builds this program, and returns the binary's path.
 func buildServer(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sandboxmcp")
@@ -31,7 +31,7 @@ func buildServer(t *testing.T) string {
 	return program
 }
 
-// importServer gives the node an image of this program.
+// importServer imports an image of this program into the node.
 func importServer(t *testing.T) {
 	t.Helper()
 	program, archive := buildServer(t), filepath.Join(t.TempDir(), "server.tar")
@@ -48,8 +48,8 @@ func importServer(t *testing.T) {
 	}
 }
 
-// TestServerInCluster runs the server's image as what setup prints has it: in the restricted namespace, with its
-// account and configuration. A run there is a pod of that namespace, of the sandboxes' account and priority.
+// TestServerInCluster runs the server's image with the objects that setup prints: in the restricted namespace, with
+// its account and configuration. A run there is a pod of that namespace with the sandboxes' account and priority.
 func TestServerInCluster(t *testing.T) {
 	c := testConfig(t)
 	importServer(t)
@@ -84,7 +84,7 @@ func TestServerInCluster(t *testing.T) {
 	}
 }
 
-// adapt has the server's pod run on a node that has no storage for claims, no registry and no services' addresses.
+// adapt changes the server's pod for a node without storage for claims, registry and service addresses.
 func adapt(spec map[string]any, api *client) {
 	delete(spec, "volumeClaimTemplates")
 	in := spec["template"].(map[string]any)["spec"].(map[string]any)

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// The assumptions of the simulation, which the README names.
+// Assumptions of the simulation, which the README names.
 const (
 	simNodes   = 100
 	simServers = 4
-	simIdle    = 1000                    // idle pods at the beginning, of all servers together: ten a node
-	simRate    = 1000                    // claims a second
-	simClaims  = 900                     // in one burst, of two: nodes start pods more slowly than these come
-	simInMany  = 200                     // requests that change something and that an API server serves at once (max-mutating-requests-inflight)
-	simPatch   = 8 * time.Millisecond    // median; one of a hundred takes five times as long
+	simIdle    = 1000                    // idle pods at the beginning, of all servers together: ten per node
+	simRate    = 1000                    // claims per second
+	simClaims  = 900                     // per burst, of two: nodes start pods more slowly than that
+	simInMany  = 200                     // modifying requests that an API server serves at once (max-mutating-requests-inflight)
+	simPatch   = 8 * time.Millisecond    // median; one in a hundred takes five times as long
 	simList    = 20 * time.Millisecond   // of idle pods
-	simPod     = 1200 * time.Millisecond // from a pod's creation until its init waits, on a node with nothing else to do
+	simPod     = 1200 * time.Millisecond // from a pod's creation until its init waits, on an idle node
 	simAtOnce  = 10                      // pods that one node starts at a time
 )
 
@@ -62,7 +62,7 @@ func (s *simServer) refill(ctx context.Context) error {
 	return nil
 }
 
-// obtain returns a pod that is the server's alone: of its own, or of another's.
+// obtain claims a pod for the server: one of its own, or another server's.
 func (s *simServer) obtain(ctx context.Context) (id string, err error) {
 	for id = s.popIdle(); id != ""; id = s.popIdle() {
 		if s.Reserve(ctx, id, nil) == nil {
@@ -72,7 +72,7 @@ func (s *simServer) obtain(ctx context.Context) (id string, err error) {
 	return s.LeaseIdle(ctx, idleContainer())
 }
 
-// newSimulatedCluster is a cluster of nodes that take their time.
+// newSimulatedCluster returns a cluster whose nodes take time to start pods.
 func newSimulatedCluster() *fakeAPI {
 	f := newFake()
 	changes := make(chan struct{}, simInMany)
@@ -95,7 +95,7 @@ func newSimulatedCluster() *fakeAPI {
 		nodes[i] = make(chan struct{}, simAtOnce)
 	}
 	f.start = func(p map[string]any) {
-		node := nodes[next.Add(1)%simNodes] // as the scheduler spreads them
+		node := nodes[next.Add(1)%simNodes] // spreads pods like the scheduler
 		node <- struct{}{}
 		time.Sleep(simPod + time.Duration(len(node))*simPod/simAtOnce)
 		<-node
@@ -104,8 +104,8 @@ func newSimulatedCluster() *fakeAPI {
 	return f
 }
 
-// TestSimulation has servers claim 1,000 pods a second on 100 nodes, in simulated time: no pod is claimed twice, none
-// has to be waited for as long as there are idle ones, and claims take no longer than promised.
+// TestSimulation has servers claim 1,000 pods per second on 100 nodes in simulated time: no pod is claimed twice,
+// no claim waits while there are idle pods, and claims take no longer than promised.
 func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newSimulatedCluster()
@@ -129,7 +129,7 @@ func TestSimulation(t *testing.T) {
 		var took []time.Duration
 		has, late := map[string]int{}, 0
 		for i := range 2 * simClaims {
-			if i == simClaims { // when all are idle again
+			if i == simClaims { // once all are idle again
 				all.Wait()
 			}
 			time.Sleep(time.Second / simRate)

@@ -11,10 +11,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// watcher follows our pods by one request.
+// watcher watches our pods with one request.
 type watcher struct {
 	client *client
-	lost   func(name string) // called when a pod is gone, or is no longer ours
+	lost   func(name string) // called when a pod is gone or no longer ours
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -22,11 +22,11 @@ type watcher struct {
 	pods map[string]*watched
 }
 
-// watched is a pod as it was last seen.
+// watched is the last known state of a pod.
 type watched struct {
 	pod     pod
 	gone    bool
-	changed chan struct{} // closed, and made anew, when it changes
+	changed chan struct{} // closed and replaced at each change
 }
 
 func (c *client) watch(labels string, lost func(name string)) *watcher {
@@ -49,7 +49,8 @@ func (w *watcher) close() {
 	<-w.done
 }
 
-// listAndWatch lists all pods and then watches, until the server ends that. It reports whether the list could be had.
+// listAndWatch lists all pods and then watches them until the server ends the watch. It reports whether the list
+// succeeded.
 func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 	var list struct {
 		Metadata struct{ ResourceVersion string }
@@ -78,10 +79,11 @@ func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 	return true
 }
 
-// deleted is the kind of an event by which an object is gone.
+// deleted is the event type for a removed object.
 const deleted = "DELETED"
 
-// events calls f with each change of objects of one kind, until f wants no more, the server ends that, or ctx does.
+// events calls f for each change of objects of one kind, until f returns false, the server ends the watch, or ctx
+// ends.
 func events[T any](ctx context.Context, c *client, path string, params url.Values, f func(kind string, object T) (more bool)) error {
 	params.Set("watch", "1")
 	body, err := c.request(ctx, http.MethodGet, path, params, nil, "")
@@ -103,7 +105,8 @@ func events[T any](ctx context.Context, c *client, path string, params url.Value
 	}
 }
 
-// names returns the pods that were made and are there as far as we know: a list that is asked for now has them.
+// names returns the pods that were made and still exist as far as we know: a list that is requested now contains
+// them.
 func (w *watcher) names() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,19 +119,19 @@ func (w *watcher) names() map[string]bool {
 	return names
 }
 
-// track begins to follow a pod, which may be made next.
+// track starts tracking a pod, which may be created next.
 func (w *watcher) track(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pods[name] = &watched{changed: make(chan struct{})}
 }
 
-// store stores the state of a pod. Where it is gone, its last state stays.
+// store stores the state of a pod. If the pod is gone, its last state stays.
 func (w *watcher) store(p pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.pods[p.Meta.Name]
-	if known == nil || known.gone { // an event that came after all else
+	if known == nil || known.gone { // an event that came after the removal
 		return
 	}
 	if known.gone = gone; p.Meta.UID != "" {

@@ -1,4 +1,4 @@
-// Package paths tells whether a path lies in a directory, by their words alone: links are not followed.
+// Package paths compares paths by their text alone: it follows no links.
 package paths
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Within reports whether name is dir, or lies in it. A relative path lies in "." unless it leads out of it, and never
-// in an absolute one.
+// Within reports whether name is dir or lies in it. A relative path lies in "." unless it leads out of it, and
+// never in an absolute one.
 func Within(name, dir string) bool {
 	name, dir = normalize(name), normalize(dir)
 	return name == dir || below(name, dir)
@@ -24,7 +24,8 @@ func below(name, dir string) bool {
 	return ok && rest != "" && rest != ".." && !strings.HasPrefix(rest, "../")
 }
 
-// normalize is a path as it is compared: clean, with slashes, and where volumes have letters, in one case.
+// normalize returns a path in comparable form: clean, with slashes, and in lower case on systems with volume
+// letters.
 func normalize(name string) string {
 	name = filepath.ToSlash(filepath.Clean(name))
 	if filepath.VolumeName(name) != "" {

@@ -62,7 +62,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Where filepath.Rel finds a way, what lies in a directory is reached without "..".
+// FuzzWithin compares Within with filepath.Rel: if Rel succeeds, a path in a directory is reached without "..".
 func FuzzWithin(f *testing.F) {
 	f.Add("/a/b", "/a")
 	f.Add("../..", "..")

@@ -21,13 +21,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// registryAuth is the header with the credentials for an image's registry, nil if there are none. It names the
-// registry: the service uses it nowhere else, however it reads the reference. Credentials that a helper keeps
+// registryAuth returns the header with the credentials for an image's registry, nil if there are none. It names the
+// registry, so that the service uses it nowhere else, however it parses the reference. Credentials in a helper
 // (credHelpers, credsStore) are left to the service, which may know the helper.
 func (env environ) registryAuth(name string) (http.Header, error) {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
-		return nil, backends.Refuse(fmt.Sprintf("%.200q is no name of an image: %v", name, err), "name it as NAME, NAME:TAG or NAME@sha256:...")
+		return nil, backends.Refuse(fmt.Sprintf("invalid image name %.200q: %v", name, err), "name it as NAME, NAME:TAG or NAME@sha256:...")
 	}
 	registry := reference.Domain(named)
 	for _, file := range env.authFiles() {
@@ -54,7 +54,7 @@ func (env environ) registryAuth(name string) (http.Header, error) {
 	return nil, nil
 }
 
-// authFiles are the files that podman login and docker login write, in the order in which Podman reads them.
+// authFiles lists the files that podman login and docker login write, in Podman's order.
 func (env environ) authFiles() []string {
 	if one := env["REGISTRY_AUTH_FILE"]; one != "" {
 		return []string{one}
@@ -70,7 +70,7 @@ func (env environ) authFiles() []string {
 	return list
 }
 
-// findLogin finds credentials in a file. An entry for a part of a registry is stronger than one for all of it.
+// findLogin finds credentials in a file. An entry for a part of a registry takes precedence over one for all of it.
 func findLogin(data []byte, registry, repository string) (types.AuthConfig, bool, error) {
 	file, err := config.LoadFromReader(bytes.NewReader(data))
 	if err != nil {

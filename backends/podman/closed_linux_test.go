@@ -9,8 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// TestClosed looks from inside at everything that Container promises, in an image that interferes
-// wherever it can.
+// TestClosed checks from inside all promises of Container, with an image whose settings interfere.
 func TestClosed(t *testing.T) {
 	e := testEngine(t)
 	id := withImage(t, e)
@@ -42,7 +41,7 @@ func TestClosed(t *testing.T) {
 		"write /run/secrets": "read-only file system",
 		"write /mounted":     "read-only file system",
 		"write /workspace":   "yes",
-		"write /tmp":         "yes", // it is the user's
+		"write /tmp":         "yes", // it belongs to the user
 		"sync":               "operation not supported",
 	} {
 		if f[name] != want {
@@ -87,7 +86,7 @@ func checkLimits(t *testing.T, f map[string]string, memory, pids, quota string) 
 	}
 	for name, value := range want {
 		if strings.HasSuffix(name, "memsw.limit_in_bytes") && strings.HasPrefix(f[name], "error") {
-			continue // a kernel that does not count swap
+			continue // a kernel without swap accounting
 		}
 		if got := strings.TrimSpace(f[name]); got != value {
 			t.Errorf("%s: got %s, want %s", name, got, value)

@@ -41,7 +41,7 @@ func (l *connection) close() {
 
 var errClosed = errors.New("podman's connection was closed")
 
-// connect returns the connection, and makes it if there is none.
+// connect returns the connection, and opens it if there is none.
 func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	select {
 	case e.sem <- struct{}{}:
@@ -67,7 +67,7 @@ func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// clientLink is connect for requests alone.
+// clientLink returns only the connection's link.
 func (e *Engine) clientLink(ctx context.Context) (client.Link, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *Engine) clientLink(ctx context.Context) (client.Link, error) {
 	return l.Link, nil
 }
 
-// forgetConnection forgets a connection that failed. Connections over ssh do not come back by themselves.
+// forgetConnection drops a failed connection. Connections over ssh do not recover by themselves.
 func (e *Engine) forgetConnection(failed client.Link) {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
@@ -86,7 +86,7 @@ func (e *Engine) forgetConnection(failed client.Link) {
 	}
 }
 
-// openConnection finds a service, or starts one.
+// openConnection finds a service or starts one.
 func (e *Engine) openConnection(ctx context.Context) (*connection, error) {
 	var first error
 	if e.config.Service == nil {
@@ -127,7 +127,7 @@ func (e *Engine) openConnection(ctx context.Context) (*connection, error) {
 
 // dial connects to the service at an endpoint.
 func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
-	// The library tries three times, and wraps what went wrong: this way we know at once.
+	// The library tries three times and wraps the reason: this check fails at once.
 	if path := p.path(); path != "" {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 		if err != nil {
@@ -138,7 +138,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	if err := p.checkKey(); err != nil {
 		return nil, err
 	}
-	// The context is the library's way to hand out a connection, and is not used for anything else.
+	// The library stores the connection in the context that it returns; ctx serves nothing else here.
 	with, err := bindings.NewConnectionWithIdentity(ctx, p.url, p.identity, p.machine)
 	if err != nil {
 		return nil, p.refusal(err)
@@ -153,7 +153,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	}
 	l := &connection{Link: client.Link{HTTP: conn.Client}, endpoint: p}
 	l.Client, err = moby.New(moby.WithHost("unix:///podman"), moby.WithAPIVersion(dockerAPI), moby.WithDialContext(transport.DialContext),
-		moby.WithHTTPRequestHook(func(r *http.Request) error { // or Podman uses no credentials but those of a header that is always there
+		moby.WithHTTPRequestHook(func(r *http.Request) error { // otherwise Podman ignores all credentials except those of a header that is always there
 			r.Header.Del("X-Registry-Config")
 			return nil
 		}))
@@ -166,7 +166,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	return l, nil
 }
 
-// refusal explains why no service answers, with a remedy.
+// refusal explains with a remedy why no service answers.
 func (p endpoint) refusal(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -204,8 +204,8 @@ func installRemedy() remedy.Text {
 	return remedy.Text{"install the package podman of your distribution"}
 }
 
-// checkKey refuses an endpoint for which the library would ask for a password or a passphrase: it reads them from our
-// standard input also where that is no terminal, and would eat the protocol that is spoken there.
+// checkKey refuses an endpoint for which the library would ask for a password or a passphrase: it reads them from
+// our standard input even if that is not a terminal, and would consume the MCP messages there.
 func (p endpoint) checkKey() error {
 	u, err := url.Parse(p.url)
 	if err != nil || u.Scheme != "ssh" {
@@ -233,7 +233,7 @@ func (p endpoint) encrypted() error {
 	return nil
 }
 
-// agentHasKeys asks an ssh-agent. Without keys the library would ask for a password.
+// agentHasKeys asks an ssh-agent for its keys. Without keys the library would ask for a password.
 func agentHasKeys(socket string) bool {
 	if socket == "" {
 		return false

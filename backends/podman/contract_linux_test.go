@@ -13,13 +13,13 @@ func TestContract(t *testing.T) {
 	enginetest.Contract(t, url, false, func() container.Engine { return New(Config{Host: url, Dir: dir}) })
 }
 
-// TestHostileImages runs programs in images whose files are in the way.
+// TestHostileImages runs programs in images whose files collide with the backend's mounts.
 func TestHostileImages(t *testing.T) {
 	url, dir := enginetest.Podman(t), t.TempDir()
 	enginetest.HostileImages(t, url, func() container.Engine { return New(Config{Host: url, Dir: dir}) })
 }
 
-// TestHidden tries to see what the server hides.
+// TestHidden tries to read files and directories that the server hides.
 func TestHidden(t *testing.T) {
 	url, dir := enginetest.Podman(t), t.TempDir()
 	enginetest.Hidden(t, url, func() container.Engine { return New(Config{Host: url, Dir: dir}) })

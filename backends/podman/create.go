@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Create implements [container.Engine]. Where c does not bind /etc/resolv.conf and /etc/hosts, they are made in the
-// container, and name nothing but itself.
+// Create implements [container.Engine]. If c does not bind /etc/resolv.conf and /etc/hosts, it writes them into the
+// container, with no name but the container's own.
 func (e *Engine) Create(ctx context.Context, c container.Container) (string, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 	return made.ID, err
 }
 
-// completeContainer checks the container, and adds the parts that can only be added then.
+// completeContainer checks the container, and adds the parts that can only be added to an existing one.
 func (e *Engine) completeContainer(ctx context.Context, id string, c container.Container, s spec) error {
 	is, err := e.Inspect(ctx, id)
 	if err != nil {
@@ -73,12 +73,12 @@ func (e *Engine) completeContainer(ctx context.Context, id string, c container.C
 	if len(c.GPUs) == 0 {
 		return nil
 	}
-	// Most versions look devices up when the runtime gets the container: here the reason is still known.
+	// Most versions look devices up when the runtime gets the container; only here the reason is known.
 	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/init"}, nil)
 	return noGPU(err, c.GPUs)
 }
 
-// noGPU makes a refusal of Podman's errors about devices that it does not have.
+// noGPU converts Podman's errors about missing devices to a refusal.
 func noGPU(err error, gpus []string) error {
 	if err == nil || len(gpus) == 0 || !strings.Contains(err.Error(), "CDI") && !strings.Contains(err.Error(), gpuKind) {
 		return err
@@ -87,7 +87,7 @@ func noGPU(err error, gpus []string) error {
 		"install the NVIDIA container toolkit, then: ", remedy.Command.With("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"))
 }
 
-// discard removes a container that failed, also if the caller has given up.
+// discard removes a failed container, even after the caller's context has ended.
 func (e *Engine) discard(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -100,8 +100,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return e.Client.Remove(ctx, id)
 }
 
-// awaitNotice waits until Podman has noticed the end of a container, whose first process has been told to end if this
-// is ours, but not for long: before that, Podman would have its runtime kill it, and find out why that failed.
+// awaitNotice waits briefly until Podman has noticed the end of a container, whose init, if it is ours, has already
+// been told to end. Otherwise Podman would have its runtime kill the container, and find out why that failed.
 func (e *Engine) awaitNotice(ctx context.Context, id string) {
 	for begun := time.Now(); time.Since(begun) < time.Second/4 && engine.Pause(ctx, 2*time.Millisecond); {
 		is, err := e.Inspect(ctx, id)
@@ -111,8 +111,8 @@ func (e *Engine) awaitNotice(ctx context.Context, id string) {
 	}
 }
 
-// refuseExtra refuses a container that has more than we asked for: containers.conf can add mounts and devices to each,
-// and no request can say that we want none.
+// refuseExtra refuses a container that has more than we requested: containers.conf can add mounts and devices to
+// each, and no request can exclude them.
 func refuseExtra(is docker.InspectResponse, s spec) error {
 	var more []string
 	for _, m := range is.Mounts {
@@ -142,7 +142,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	return err
 }
 
-// Update implements [container.Engine]. By Docker's API, only Podman 5 can.
+// Update implements [container.Engine]. Docker's API supports it only with Podman 5.
 func (e *Engine) Update(ctx context.Context, id string, r container.Resources) error {
 	l, err := e.connect(ctx)
 	if err != nil {
@@ -162,14 +162,14 @@ func (e *Engine) Update(ctx context.Context, id string, r container.Resources) e
 	return e.explain("change the limits of container "+id, err)
 }
 
-// nameFiles are the files that tell programs how names are resolved: by our own init, or not at all.
+// nameFiles are the files that configure name resolution: by our own init, or none.
 var nameFiles = []struct{ path, text string }{
 	{"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"},
 	{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
 }
 
-// putNames writes the files that are not bound into a container that does not run: its root directory is read-only only
-// for the container itself. Podman's own files would be made from the host's.
+// putNames writes the unbound ones of nameFiles into a container that is not running: its root directory is
+// read-only only for the container itself. Podman would make its own from the host's.
 func (e *Engine) putNames(ctx context.Context, id string, c container.Container) error {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

@@ -18,16 +18,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestEnds tells apart how containers end.
+// TestEnds distinguishes the ways in which containers end.
 func TestEnds(t *testing.T) {
 	e := testEngine(t)
 	id := withImage(t, e)
 	for _, test := range []struct {
 		name  string
 		args  []string
-		then  func(t *testing.T, c string) // once it runs, and Wait looks at it; nil if it goes on when it gets a byte
+		then  func(t *testing.T, c string) // called once it runs and Wait watches it; nil if one byte makes it continue
 		want  container.Exit
-		loose bool // whether it is still there when we look is a matter of luck
+		loose bool // the end may come before or after Wait's first look
 	}{
 		{name: "ok", args: []string{"wait", "exit", "0"}},
 		{name: "exit", args: []string{"wait", "exit", "3"}, want: container.Exit{Code: 3}},
@@ -70,7 +70,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// waitFor waits for a container from before it is started.
+// waitFor starts to wait for a container before the container starts.
 func waitFor(t *testing.T, e *Engine, c string) <-chan container.Exit {
 	t.Helper()
 	exits := make(chan container.Exit, 1)
@@ -85,7 +85,7 @@ func waitFor(t *testing.T, e *Engine, c string) <-chan container.Exit {
 	return exits
 }
 
-// waitWatched waits until Wait watches a container's first process: then nothing of its end is missed.
+// waitWatched waits until Wait watches a container's first process, so that it misses nothing of its end.
 func waitWatched(t *testing.T, e *Engine, c string) {
 	t.Helper()
 	is, err := e.Inspect(t.Context(), c)
@@ -101,7 +101,7 @@ func waitWatched(t *testing.T, e *Engine, c string) {
 	})
 }
 
-// waitRemoved waits until Podman has removed one by itself.
+// waitRemoved waits until Podman has removed the container by itself.
 func waitRemoved(t *testing.T, e *Engine, c string) {
 	t.Helper()
 	hosttest.Until(t, "Podman has removed the container", func() bool { _, err := e.Inspect(t.Context(), c); return errdefs.IsNotFound(err) })
@@ -124,7 +124,7 @@ func TestNeverStarted(t *testing.T) {
 	}
 }
 
-// TestLate waits for a container that is gone already: only Podman's events know of it.
+// TestLate waits for a container that is already gone: only Podman's events still know it.
 func TestLate(t *testing.T) {
 	e := testEngine(t)
 	c := create(t, e, basicContainer(withImage(t, e), "exit", "5"))
@@ -136,7 +136,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestServiceRestarts ends the service while a container runs that somebody waits for.
+// TestServiceRestarts ends the service during a Wait for a running container.
 func TestServiceRestarts(t *testing.T) {
 	e := engineIn(t, newStore(t))
 	c := create(t, e, basicContainer(build(t, e), "sleep"))
@@ -155,7 +155,7 @@ func TestServiceRestarts(t *testing.T) {
 	}
 }
 
-// TestAttach speaks both ways, and ends the input.
+// TestAttach sends and receives, and ends the input.
 func TestAttach(t *testing.T) {
 	e := testEngine(t)
 	c := create(t, e, basicContainer(withImage(t, e), "cat"))
@@ -187,7 +187,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestHangUp closes the connection, as a server does that is killed: the container then ends, and is removed.
+// TestHangUp closes the connection, as for a killed server: the container then ends, and is removed.
 func TestHangUp(t *testing.T) {
 	e := testEngine(t)
 	c := create(t, e, basicContainer(withImage(t, e), "cat"))
@@ -204,7 +204,7 @@ func TestHangUp(t *testing.T) {
 	waitRemoved(t, e, c)
 }
 
-// TestUpdate changes the limits of one that runs.
+// TestUpdate changes the limits of a running container.
 func TestUpdate(t *testing.T) {
 	e := testEngine(t)
 	c := basicContainer(withImage(t, e), "cat")

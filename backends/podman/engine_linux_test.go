@@ -25,11 +25,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// image is what the tests' containers are made from: one static program, and a configuration that
-// interferes.
+// image is the image of the tests' containers: one static program, and a configuration that interferes.
 const image = "localhost/guest:1"
 
-// testEngine returns one that is connected with the Podman of all tests.
+// testEngine returns an engine that is connected to the Podman that all tests share.
 func testEngine(t *testing.T) *Engine {
 	t.Helper()
 	needRoot(t)
@@ -46,7 +45,7 @@ func connected(t *testing.T, url string) *Engine {
 	return e
 }
 
-// engineIn returns one with a service and a store of its own.
+// engineIn returns an engine with a service and a store of its own.
 func engineIn(t *testing.T, dir string) *Engine {
 	t.Helper()
 	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}, Dir: t.TempDir()}).(*Engine)
@@ -57,7 +56,7 @@ func engineIn(t *testing.T, dir string) *Engine {
 	return e
 }
 
-// needRoot skips for ordinary users: TestRootless is about them.
+// needRoot skips the test for ordinary users, whom TestRootless covers.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -65,17 +64,17 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// newStore is a directory for a Podman's images and containers, which is empty at the end.
+// newStore makes a directory for Podman's images and containers, and checks that it is empty at the end.
 func newStore(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
-	enginetest.Podman(t)                    // or skip
-	dir, err := os.MkdirTemp("", "podman-") // not t.TempDir: paths of sockets must be short
+	enginetest.Podman(t)                    // or skip the test
+	dir, err := os.MkdirTemp("", "podman-") // t.TempDir is too long for socket paths
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// What cleans up after containers may still be at it, and mounts the store again.
+		// Podman's cleanup of containers may still run, and mount the store again.
 		hosttest.Until(t, "the store is removed", func() bool {
 			unmount(t, dir)
 			return os.RemoveAll(dir) == nil
@@ -84,7 +83,7 @@ func newStore(t *testing.T) string {
 	return dir
 }
 
-// unmount unmounts a store, in which no container may be mounted any more.
+// unmount unmounts a store, in which no container may be mounted.
 func unmount(t *testing.T, dir string) {
 	t.Helper()
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -100,7 +99,7 @@ func unmount(t *testing.T, dir string) {
 	}
 }
 
-// guest compiles what runs inside.
+// guest compiles the program that runs in the containers.
 var guest = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "guest")
 	if err != nil {
@@ -124,7 +123,7 @@ func program(t *testing.T) []byte {
 	return data
 }
 
-// pack is an archive of files, and of empty ones after them.
+// pack returns an archive of files, followed by empty ones.
 func pack(t *testing.T, files map[string][]byte, last ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -141,10 +140,10 @@ func pack(t *testing.T, files map[string][]byte, last ...string) []byte {
 	return b.Bytes()
 }
 
-// built is the image's id in the Podman of all tests, once it was made.
+// built is the image's id in the shared Podman, once it is built.
 var built string
 
-// withImage makes the image in that Podman if it is not there, and returns its id.
+// withImage builds the image in the shared Podman if it is missing, and returns its id.
 func withImage(t *testing.T, e *Engine) string {
 	t.Helper()
 	if built == "" {
@@ -153,7 +152,7 @@ func withImage(t *testing.T, e *Engine) string {
 	return built
 }
 
-// build makes the image, and returns its id.
+// build builds the image and returns its id.
 func build(t *testing.T, e *Engine) string {
 	t.Helper()
 	var last string
@@ -184,7 +183,7 @@ LABEL io.containers.capabilities=NET_RAW
 
 var serial int
 
-// basicContainer is a container in which the guest does something.
+// basicContainer returns a container that runs guest with args.
 func basicContainer(id string, args ...string) container.Container {
 	serial++
 	return container.Container{
@@ -194,7 +193,7 @@ func basicContainer(id string, args ...string) container.Container {
 	}
 }
 
-// create makes one that is removed at the end.
+// create creates a container and removes it at the end of the test.
 func create(t *testing.T, e *Engine, c container.Container) string {
 	t.Helper()
 	id, err := e.Create(t.Context(), c)
@@ -216,7 +215,7 @@ func start(t *testing.T, e *Engine, id string) {
 	}
 }
 
-// run runs one to its end.
+// run runs a container to its end.
 func run(t *testing.T, e *Engine, c container.Container) (stdout, stderr string, exit container.Exit) {
 	t.Helper()
 	id := create(t, e, c)
@@ -238,7 +237,7 @@ func run(t *testing.T, e *Engine, c container.Container) (stdout, stderr string,
 	return string(out), b.String(), exit
 }
 
-// sendRequest sends a request that only tests have.
+// sendRequest sends a request that only tests need.
 func sendRequest(t *testing.T, e *Engine, method, path string, query url.Values) {
 	t.Helper()
 	if err := e.call(t.Context(), request{method: method, path: path, query: query}, nil); err != nil {
@@ -260,7 +259,7 @@ func unmarshal(t *testing.T, text string) map[string]string {
 	return m
 }
 
-// cgroup reads the limits of a container that runs, from outside.
+// cgroup reads the limits of a running container from outside.
 func cgroup(t *testing.T, e *Engine, id string) map[string]string {
 	t.Helper()
 	is, err := e.Inspect(t.Context(), id)

@@ -17,14 +17,14 @@ import (
 // endpoint is the address of a Podman service.
 type endpoint struct {
 	url      string
-	identity string // of ssh: a file with a private key
-	machine  bool   // a virtual machine that Podman made, whose ssh key need not be known
-	named    bool   // configured: if it does not answer, nothing else is tried
-	source   string // who named it, for people
-	command  string // of a service of our own
+	identity string // for ssh: a private key file
+	machine  bool   // a virtual machine made by Podman, whose ssh key is not in known_hosts
+	named    bool   // configured: if it does not answer, no other is tried
+	source   string // the setting that names it, for people
+	command  string // that starts a service of our own
 }
 
-// environ is an environment, by names.
+// environ is an environment as a map.
 type environ map[string]string
 
 func newEnviron(all []string) environ {
@@ -39,8 +39,8 @@ func newEnviron(all []string) environ {
 
 func (env environ) get(name string) string { return env[name] }
 
-// findEndpoints returns the endpoints of Podman, by the rules of its own command: the first is to be used if it is named, else
-// the first that answers.
+// findEndpoints returns the endpoints of Podman by the rules of its own command: the first is used if it is named,
+// else the first that answers.
 func (e *Engine) findEndpoints() ([]endpoint, error) {
 	if e.config.Host != "" {
 		return []endpoint{{url: e.config.Host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "the configuration"}}, nil
@@ -57,17 +57,17 @@ func (e *Engine) findEndpoints() ([]endpoint, error) {
 	return []endpoint{{url: "unix://" + backends.PodmanSocket(e.env.get, os.Geteuid())}}, nil
 }
 
-// path is the file of a unix URL, "" for others.
+// path returns the socket path of a unix URL, "" for others.
 func (p endpoint) path() string {
 	u, err := url.Parse(p.url)
 	if err != nil || u.Scheme != "unix" {
 		return ""
 	}
-	// unix://relative/path is read as an absolute one, as the library does.
+	// The library reads unix://relative/path as an absolute path.
 	return filepath.Join("/", u.Host, u.Path)
 }
 
-// redacted is the URL for people, without a password.
+// redacted returns the URL for people, without a password.
 func (p endpoint) redacted() string {
 	u, err := url.Parse(p.url)
 	if err != nil {
@@ -76,12 +76,12 @@ func (p endpoint) redacted() string {
 	return u.Redacted()
 }
 
-// ownService is the source of a place where a service of ours listens.
+// ownService is the source of an endpoint where our own service listens.
 const ownService = "our own service"
 
-// connection is the active connection. On Linux, Podman's own command runs containers here unless "remote" is set or
-// CONTAINER_CONNECTION names one, and so do we: a configured connection to another machine does not mean that programs
-// are to be sent there.
+// connection returns the active connection. On Linux, Podman's own command runs containers locally unless "remote"
+// is set or CONTAINER_CONNECTION names a connection, and so do we: a configured connection to another machine does
+// not mean that programs are to be sent there.
 func (env environ) connection(system string) (endpoint, bool, error) {
 	conf, err := config.New(nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (env environ) connection(system string) (endpoint, bool, error) {
 	return p, true, nil
 }
 
-// config returns the user's directory for settings.
+// config returns the user's configuration directory.
 func (env environ) config() string {
 	return cmp.Or(env["XDG_CONFIG_HOME"], filepath.Join(env.home(), ".config"))
 }

@@ -32,7 +32,7 @@ func TestFind(t *testing.T) {
 		{"session", Config{Environ: []string{"CONTAINERS_CONF=" + conf, "XDG_RUNTIME_DIR=/r"}}, endpoint{url: "unix:///r/podman/podman.sock"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, one := range test.config.Environ { // the library reads our own environment
+			for _, one := range test.config.Environ { // the library reads this process's environment
 				name, value, _ := strings.Cut(one, "=")
 				t.Setenv(name, value)
 			}
@@ -66,7 +66,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// TestNobody says what to do where nobody answers.
+// TestNobody checks the remedy if no service answers.
 func TestNobody(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct {
@@ -95,7 +95,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestMayAsk refuses to let the library read a password from our standard input.
+// TestMayAsk checks that the library can't read a password from our standard input.
 func TestMayAsk(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	if err := (endpoint{url: "ssh://u@h.example/x"}).checkKey(); err == nil {

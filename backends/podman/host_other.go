@@ -7,16 +7,16 @@ import (
 	"errors"
 )
 
-// isLocal is always false: containers need Linux, which then is a virtual machine.
+// isLocal returns false: containers need Linux, which runs in a virtual machine on this system.
 func (h hostInfo) isLocal() bool { return false }
 
-// awaitExit sees no container's first process from here.
+// awaitExit returns false: a container's first process is not visible on this system.
 func awaitExit(context.Context, int) bool { return false }
 
-// oomKills counts nothing.
+// oomKills returns a function that returns 0.
 func oomKills(int) func() int { return func() int { return 0 } }
 
-// service is a Podman service of our own, which only Linux can have: elsewhere it runs in a virtual machine.
+// service is a Podman service of our own, which only Linux has: elsewhere Podman runs in a virtual machine.
 type service struct{}
 
 func (e *Engine) serve(context.Context, []string) (*service, error) {

@@ -12,15 +12,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 )
 
-// Image implements [container.Engine]. By Docker's API, Podman looks an image up twice, and each start waits for that.
+// Image implements [container.Engine]. Docker's API would have Podman look an image up twice, and each start waits
+// for that.
 func (e *Engine) Image(ctx context.Context, reference string) (container.Image, error) {
 	var found dockerimage.InspectResponse
 	err := e.call(ctx, request{method: http.MethodGet, path: "/images/" + url.PathEscape(reference) + "/json", again: true}, &found)
 	return e.ConvertImage(reference, found, err)
 }
 
-// Pull implements [container.Engine]. By Docker's API, a name without a registry would always be Docker Hub's, whatever
-// registries.conf says.
+// Pull implements [container.Engine]. In Docker's API, a name without a registry is always Docker Hub's, whatever
+// registries.conf contains.
 func (e *Engine) Pull(ctx context.Context, reference string, progress func(line string)) error {
 	doing := "pull image " + reference
 	header, err := e.env.registryAuth(reference)
@@ -31,7 +32,7 @@ func (e *Engine) Pull(ctx context.Context, reference string, progress func(line 
 	return e.explain(doing, e.readAnswer(ctx, pull, func(answer io.Reader) error { return client.PrintProgress(answer, progress) }))
 }
 
-// Build implements [container.Engine]. Podman itself has the credentials for the images that it needs.
+// Build implements [container.Engine]. Podman itself reads the credentials for the images that it needs.
 func (e *Engine) Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error {
 	return e.Client.Build(ctx, reference, archive, labels, nil, progress)
 }

@@ -47,7 +47,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestPull fetches an image from a registry of our own, which wants a login.
+// TestPull fetches an image from a test registry that needs a login.
 func TestPull(t *testing.T) {
 	dir := newStore(t)
 	word := strings.Repeat("w", 12)
@@ -88,7 +88,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// registryOf serves one image of one file to whoever logs in.
+// registryOf serves one image with one file to clients that log in.
 func registryOf(t *testing.T, user, word string) http.Handler {
 	t.Helper()
 	blobs := map[string][]byte{}

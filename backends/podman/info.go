@@ -46,11 +46,11 @@ type hostInfo struct {
 	Version struct{ Version string }
 }
 
-// facts describe a service since the connection was made.
+// facts describe a service as of the connection.
 type facts struct {
 	container.Info
-	controllers []string // of cgroups, in which containers can be limited
-	runtime     string   // to name for each container, "" is the service's own choice
+	controllers []string // cgroup controllers that can limit containers
+	runtime     string   // passed for each container; "" is the service's default
 }
 
 // Info implements [container.Engine].
@@ -68,7 +68,7 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	return l.facts.Info, nil
 }
 
-// queryInfo asks a service for its description, unless a saved one still holds.
+// queryInfo asks a service for its description, unless a saved one is still valid.
 func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
 	mark := e.infoKey(l.endpoint)
 	h, here := e.loadInfo(mark)
@@ -104,11 +104,11 @@ func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
 	return f, nil
 }
 
-// limitControllers are the controllers that a container's limits need.
+// limitControllers are the controllers for a container's limits.
 var limitControllers = []string{"memory", "pids", "cpu"}
 
-// limits lists the controllers that are there. An ordinary user has none on cgroup v1, and on v2 those that systemd
-// delegates, which are often all but cpu.
+// limits lists the available controllers. An ordinary user has none on cgroup v1, and on v2 those that systemd
+// delegates, which often lack cpu.
 func (h hostInfo) limits() []string {
 	if h.Host.Security.Rootless && (h.Host.CgroupVersion != "v2" || h.Host.CgroupManager != "systemd") {
 		return nil
@@ -116,7 +116,7 @@ func (h hostInfo) limits() []string {
 	return slices.DeleteFunc(slices.Clone(limitControllers), func(c string) bool { return !slices.Contains(h.Host.CgroupControllers, c) })
 }
 
-// chooseRuntime names runc where crun, which Podman prefers, can't make containers.
+// chooseRuntime selects runc where crun, which Podman prefers, can't create containers.
 func (f *facts) chooseRuntime(env environ) {
 	if !f.Local || !hybridCgroups() {
 		return
@@ -136,9 +136,9 @@ func (f *facts) chooseRuntime(env environ) {
 	}
 }
 
-// savedInfo is the last description of a service on this machine, kept for the next process: to answer, Podman asks the
-// package manager about its parts, which takes longer than to run a container. No layer in force rests on it alone:
-// that is read in the container.
+// savedInfo is the last description of a service on this machine, saved for the next process: to answer, Podman
+// asks the package manager about its parts, which takes longer than running a container. No active layer depends on
+// it: layers are checked in the container.
 type savedInfo struct {
 	Mark string
 	At   time.Time
@@ -147,10 +147,10 @@ type savedInfo struct {
 
 const savedInfoName = "podman-info.json"
 
-// savedInfoLifetime is how long a description holds at the most. Changes that its key does not cover are rare.
+// savedInfoLifetime bounds the use of a saved description. Changes that its key does not cover are rare.
 const savedInfoLifetime = 24 * time.Hour
 
-// infoKey stands for the sources of a service's description: the service, the start of the machine, and the programs,
+// infoKey identifies the sources of a service's description: the service, the machine's boot, and the programs,
 // environment and configuration that Podman uses. "" means that the description is not saved.
 func (e *Engine) infoKey(p endpoint) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -160,7 +160,7 @@ func (e *Engine) infoKey(p endpoint) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, string(boot), os.Geteuid(), p.source, p.command)
 	files := e.env.configuration()
-	if p.source != ownService { // whose socket is always new
+	if p.source != ownService { // the socket of our own service is always new
 		fmt.Fprintln(hash, p.url)
 		files = append(files, p.path())
 	}
@@ -188,7 +188,7 @@ func (e *Engine) infoKey(p endpoint) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// configuration lists the files that Podman reads.
+// configuration lists the configuration files that Podman reads.
 func (env environ) configuration() []string {
 	files := []string{"/etc/subuid", "/etc/subgid", env["CONTAINERS_CONF"], env["CONTAINERS_CONF_OVERRIDE"], env["CONTAINERS_STORAGE_CONF"]}
 	for _, dir := range []string{"/usr/share/containers", "/etc/containers", filepath.Join(env.config(), "containers")} {
@@ -200,7 +200,7 @@ func (env environ) configuration() []string {
 	return files
 }
 
-// loadInfo returns the saved description of a key, if it still holds.
+// loadInfo returns the saved description of a key if it is valid.
 func (e *Engine) loadInfo(mark string) (hostInfo, bool) {
 	var k savedInfo
 	data, err := os.ReadFile(filepath.Join(e.config.Dir, savedInfoName))
@@ -211,14 +211,14 @@ func (e *Engine) loadInfo(mark string) (hostInfo, bool) {
 	return k.Info, age >= 0 && age < savedInfoLifetime
 }
 
-// saveInfo saves a description. If that fails, the next process asks again.
+// saveInfo saves a description. If that fails, the next process queries it again.
 func (e *Engine) saveInfo(mark string, h hostInfo) {
 	if data, err := json.Marshal(savedInfo{mark, time.Now(), h}); mark != "" && err == nil {
 		_ = statefile.Replace(filepath.Join(e.config.Dir, savedInfoName), "podman", data, 0o600)
 	}
 }
 
-// forgetInfo has the next process ask again.
+// forgetInfo makes the next process query again.
 func (e *Engine) forgetInfo() {
 	if e.config.Dir != "" {
 		os.Remove(filepath.Join(e.config.Dir, savedInfoName))

@@ -12,7 +12,7 @@ import (
 
 // isLocal reports whether a service runs on this very kernel and sees our files. A virtual machine differs in its
 // kernel, name, memory or uptime; a service that shares the kernel but not the files has another name or another
-// storage directory. In doubt it is not local: then nothing of the host is mounted.
+// storage directory. An engine in doubt is not local: then no host path is mounted.
 func (h hostInfo) isLocal() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil || unix.ByteSliceToString(u.Release[:]) != h.Host.Kernel || unix.ByteSliceToString(u.Nodename[:]) != h.Host.Hostname {
@@ -38,8 +38,8 @@ func parseUptime(s string) (time.Duration, error) {
 	return time.ParseDuration(strings.ReplaceAll(s, " ", ""))
 }
 
-// sameUptime reports whether two uptimes are of one machine, theirs being asked for before ours. Podman rounds hours
-// and minutes each up or down by itself: its 1h 59m 40s is "2h 60m 40.00s".
+// sameUptime reports whether two uptimes are of one machine; theirs was read before ours. Podman rounds hours and
+// minutes independently: its 1h 59m 40s is "2h 60m 40.00s".
 func sameUptime(ours, theirs time.Duration) bool {
 	return slices.ContainsFunc([]time.Duration{0, time.Minute, time.Hour, time.Hour + time.Minute}, func(up time.Duration) bool {
 		between := ours - (theirs - up)
@@ -54,7 +54,7 @@ func uptime() (time.Duration, bool) {
 	return time.Duration(seconds * float64(time.Second)), err == nil
 }
 
-// memory is the machine's memory, in bytes.
+// memory returns the machine's memory in bytes.
 func memory() (int64, bool) {
 	data, _ := os.ReadFile("/proc/meminfo")
 	_, after, found := strings.Cut(string(data), "MemTotal:")

@@ -12,8 +12,8 @@ func TestSameUptime(t *testing.T) {
 		want   bool
 	}{
 		{36762 * time.Second, "10h 12m 42.00s (Approximately 0.42 days)", true},
-		{36762 * time.Second, "10h 13m 42.00s (Approximately 0.42 days)", true}, // it rounds minutes
-		{7180 * time.Second, "2h 60m 40.00s (Approximately 0.08 days)", true},   // and hours
+		{36762 * time.Second, "10h 13m 42.00s (Approximately 0.42 days)", true}, // rounded minutes
+		{7180 * time.Second, "2h 60m 40.00s (Approximately 0.08 days)", true},   // rounded hours
 		{45 * time.Second, "45.00s", true},
 		{36762 * time.Second, "10h 13m 20.00s", false},
 		{36762 * time.Second, "2h 12m 42.00s", false},

@@ -1,11 +1,11 @@
 // Package podman is a client of Podman's service, 4.0 and later.
 //
-// Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which makes the connection
-// (Unix socket or ssh). Those for containers, images, networks and the system (v5.8.4, built without C) add 8.6 MB to
-// the stripped binary, 50 modules and 3 ms to each start, and need golang.org/x/crypto/openpgp, which x/crypto v0.59
-// has no more. moby/moby/client speaks Docker's API over that connection, and containerd/errdefs tells errors of both
-// APIs apart. common/pkg/config, which bindings has already, reads containers.conf, and docker/cli the files with
-// credentials.
+// Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which opens the connection
+// (Unix socket or ssh). Its packages for containers, images, networks and the system (v5.8.4, built without C)
+// would add 8.6 MB to the stripped binary, 50 modules and 3 ms to each start, and need golang.org/x/crypto/openpgp,
+// which x/crypto v0.59 no longer has. moby/moby/client speaks Docker's API over that connection, and
+// containerd/errdefs classifies errors of both APIs. common/pkg/config, which bindings imports anyway, reads
+// containers.conf, and docker/cli the files with credentials.
 package podman
 
 import (
@@ -26,12 +26,12 @@ import (
 
 // Config locates Podman.
 type Config struct {
-	Host    string   // a URL such as unix:///run/podman/podman.sock or ssh://; "" goes by the environment, containers.conf and the usual sockets
+	Host    string   // URL such as unix:///run/podman/podman.sock or ssh://; "" searches the environment, containers.conf and usual sockets
 	Environ []string // nil is os.Environ()
-	// Service is the program podman, and global arguments for it: a service of our own is started
-	// from it, whatever else answers. If nil, that is only done where nothing answers.
+	// Service is the podman program with global arguments: our own service is started from it, even if another one
+	// answers. If nil, our own is started only if none answers.
 	Service []string
-	// Dir will hold files for the engine, which stay, and where nobody else may write.
+	// Dir holds permanent files for the engine. Nobody else may be able to write there.
 	Dir string
 }
 
@@ -46,10 +46,10 @@ type Engine struct {
 	since  time.Time
 }
 
-// New returns the engine. Nothing is connected before it is used.
+// New returns the engine. It connects at the first call.
 func New(c Config) container.Engine {
-	// The library warns of services by way of logrus's global logger, and nothing else of ours uses that: its lines would
-	// stand between ours on standard error, and we say ourselves what matters to us.
+	// The library logs warnings through logrus's global logger, which nothing else here uses: they would mix with
+	// our lines on standard error, and we report the relevant ones ourselves.
 	logrus.SetOutput(io.Discard)
 	if c.Environ == nil {
 		c.Environ = os.Environ()
@@ -62,7 +62,7 @@ func New(c Config) container.Engine {
 // Name implements [container.Engine].
 func (e *Engine) Name() string { return "podman" }
 
-// Close implements [container.Engine]. A service of our own ends; its containers that still run do not.
+// Close implements [container.Engine]. A service of our own ends; its running containers do not.
 func (e *Engine) Close() error {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
@@ -74,9 +74,9 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// profileFile returns a file with a seccomp profile, which Podman itself reads while it makes a container. The name is the
-// hash of the content, and the file stays: so there is one for each version of us, and none more for a server that is
-// killed. It is no secret, and an engine of another user must be able to read it.
+// profileFile returns a file with a seccomp profile, which Podman reads while it creates a container. Its name is
+// the hash of its content, and the file stays: so there is one per version of this program, also for servers that
+// are killed. It is not a secret, and an engine of another user must be able to read it.
 func (e *Engine) profileFile(text string) (string, error) {
 	dir := e.config.Dir
 	if dir == "" {

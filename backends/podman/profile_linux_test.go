@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestProfile has one file for each profile, whoever writes it, and mends one that is broken.
+// TestProfile checks that each profile has one file, and that a damaged file is repaired.
 func TestProfile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	var names [8]string
@@ -45,7 +45,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileNowhere writes none where others could have put something under its name.
+// TestProfileNowhere checks that no file is written where others could have put one under its name.
 func TestProfileNowhere(t *testing.T) {
 	if name, err := New(Config{}).(*Engine).profileFile("{}"); err == nil {
 		t.Errorf("got %s", name)

@@ -21,24 +21,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// api is the version of Podman's API that we speak: the oldest that every service from 4.0 to 5.x knows, so that all
-// answer in the same form. dockerAPI is that of Docker's, of which all of them know more.
+// api is the version of Podman's API that we use: the oldest that all services from 4.0 to 5.x support, so that
+// their responses have one form. dockerAPI is the version of Docker's API, which all of them support.
 const (
 	api       = "4.0.0"
 	dockerAPI = "1.40"
 )
 
-// request is one call of the API that only Podman has, for what Docker's can't say or does not tell.
+// request is a call of Podman's own API, for operations and answers that Docker's lacks.
 type request struct {
 	method string
 	path   string // below /libpod, with names escaped
 	query  url.Values
 	header http.Header
-	json   any  // what to send
-	again  bool // it does no harm to send it twice
+	json   any  // request body
+	again  bool // the request may be sent twice
 }
 
-// call sends a request and decodes the answer into out, if that is not nil.
+// call sends a request and decodes the response into out, if that is not nil.
 func (e *Engine) call(ctx context.Context, r request, out any) error {
 	return e.readAnswer(ctx, r, func(answer io.Reader) error {
 		if out == nil {
@@ -52,7 +52,7 @@ func (e *Engine) call(ctx context.Context, r request, out any) error {
 	})
 }
 
-// readAnswer sends a request and reads the answer.
+// readAnswer sends a request and reads the response.
 func (e *Engine) readAnswer(ctx context.Context, r request, read func(io.Reader) error) error {
 	send := func(l client.Link) error { return r.send(ctx, l, read) }
 	if r.again {
@@ -61,13 +61,12 @@ func (e *Engine) readAnswer(ctx context.Context, r request, read func(io.Reader)
 	return e.RetryIf(ctx, neverSent, send)
 }
 
-// neverSent reports whether the request can't have arrived.
+// neverSent reports whether the request can't have reached the service.
 func neverSent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
-// send does not use the library's DoRequest, which sends failed requests three times: a container could be started
-// twice.
+// send avoids the library's DoRequest, which sends failed requests three times: a container could be started twice.
 func (r request) send(ctx context.Context, l client.Link, read func(io.Reader) error) error {
 	req, err := r.build(ctx)
 	if err != nil {
@@ -108,16 +107,16 @@ func (r request) build(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// failure is an answer with an error.
+// failure is an error response.
 type failure struct {
 	message string
-	kind    error // of errdefs
+	kind    error // an error of errdefs
 }
 
 func (f *failure) Error() string { return f.message }
 func (f *failure) Unwrap() error { return f.kind }
 
-// readError reads an answer's error.
+// readError decodes an error response.
 func readError(res *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	var says struct{ Message string }
@@ -126,12 +125,12 @@ func readError(res *http.Response) error {
 	}
 	kind := errhttp.ToNative(res.StatusCode)
 	if res.StatusCode == http.StatusInternalServerError {
-		kind = errdefs.ErrUnknown // also what will never work, such as an image that a registry does not have
+		kind = errdefs.ErrUnknown // includes permanent errors, such as an image that a registry does not have
 	}
 	return &failure{cmp.Or(engine.Shorten(says.Message), engine.OneLine(res.Status)), kind}
 }
 
-// explain adds the operation to an error of a request. The library would have it that Docker is down.
+// explain adds the operation to a request's error. The library's text would blame Docker.
 func (e *Engine) explain(doing string, err error) error {
 	if moby.IsErrConnectionFailed(err) {
 		why := "podman does not answer, or has hung up"

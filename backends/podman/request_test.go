@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/client"
 )
 
-// TestRefused reads what a service says when it says no, and passes nothing on that a terminal would obey.
+// TestRefused decodes error responses, and checks that control characters for terminals are removed.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, body, want string
@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBroken: Podman answers 500 to much that will never work, which is not asked for twice.
+// TestBroken: Podman answers 500 to many permanent errors, which are not retried.
 func TestBroken(t *testing.T) {
 	for status, want := range map[int]bool{http.StatusInternalServerError: false, http.StatusServiceUnavailable: true, http.StatusNotFound: false} {
 		err := readError(&http.Response{StatusCode: status, Body: http.NoBody})

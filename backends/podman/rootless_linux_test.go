@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestRootless runs TestAsUser as a user who has subordinate ids.
+// TestRootless runs TestAsUser as a user with subordinate ids.
 func TestRootless(t *testing.T) {
 	dir := newStore(t)
 	u := subordinateUser(t)
@@ -39,7 +39,7 @@ func TestRootless(t *testing.T) {
 	cmd.Env = []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "PODMAN_TEST_USER=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	out, err := cmd.CombinedOutput()
-	// Podman keeps a user's namespace open with a process, which ends with the user's session.
+	// Podman holds a user's namespace open with a process that ends with the user's session.
 	if data, err := os.ReadFile(filepath.Join(dir, "libpod", "tmp", "pause.pid")); err == nil {
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil && pid > 1 {
 			syscall.Kill(pid, syscall.SIGKILL)
@@ -68,7 +68,7 @@ func subordinateUser(t *testing.T) *user.User {
 	return nil
 }
 
-// TestAsUser is what an ordinary user gets.
+// TestAsUser checks an ordinary user's containers.
 func TestAsUser(t *testing.T) {
 	dir := os.Getenv("PODMAN_TEST_USER")
 	if dir == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// TestChooseRuntime uses runc where crun can't make containers, and says so.
+// TestChooseRuntime checks that runc is used where crun can't create containers, and that this is reported.
 func TestChooseRuntime(t *testing.T) {
 	if !hybridCgroups() {
 		t.Skip("this host does not mix cgroup v1 and v2")

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestSeed fills a volume, also one that somebody left half-filled, and shows it to a container.
+// TestSeed fills a volume, also one that was left half-filled, and reads it in a container.
 func TestSeed(t *testing.T) {
 	e := testEngine(t)
 	id := withImage(t, e)
@@ -35,7 +35,7 @@ func TestSeed(t *testing.T) {
 
 	broken := io.MultiReader(bytes.NewReader(archive[:1200]), failing{})
 	if err := e.Seed(t.Context(), name, labels, broken, id); err == nil {
-		t.Fatal("an archive that ends early is no error")
+		t.Fatal("a truncated archive is not an error")
 	}
 	for range 2 {
 		if err := e.Seed(t.Context(), name, labels, bytes.NewReader(archive), id); err != nil {
@@ -55,7 +55,7 @@ func TestSeed(t *testing.T) {
 	if list, err := e.List(t.Context(), container.LabelSeed); err != nil || len(list) > 0 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
-	// If somebody removes it, and the engine puts an empty one in its place, it is filled again.
+	// If somebody removes it and the engine replaces it by an empty one, it is filled again.
 	removeVolume()
 	c = basicContainer(id, "facts")
 	c.Binds = []container.Bind{{Host: name, Inside: "/seed"}}
@@ -72,7 +72,7 @@ func TestSeed(t *testing.T) {
 	removeVolume()
 }
 
-// TestSeedWaits fills no volume while somebody else does.
+// TestSeedWaits checks that nobody fills a volume while somebody else does.
 func TestSeedWaits(t *testing.T) {
 	e := testEngine(t)
 	id := withImage(t, e)
@@ -99,7 +99,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
 
-// TestNoGPU refuses where Podman knows of no GPU, and leaves no container.
+// TestNoGPU checks the refusal if Podman has no GPU, and that no container is left.
 func TestNoGPU(t *testing.T) {
 	e := testEngine(t)
 	c := basicContainer(withImage(t, e), "exit", "0")
@@ -114,7 +114,7 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestTwice makes a container whose name is taken: that is an error, and the other one stays.
+// TestTwice creates a container whose name exists: that is an error, and the other container stays.
 func TestTwice(t *testing.T) {
 	e := testEngine(t)
 	c := basicContainer(withImage(t, e), "sleep")
@@ -127,7 +127,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestTricks makes a container of an image whose /etc leads elsewhere: what we write stays inside.
+// TestTricks creates a container from an image whose /etc is a link: our writes stay inside.
 func TestTricks(t *testing.T) {
 	e := testEngine(t)
 	outside := t.TempDir()

@@ -18,14 +18,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// service is a Podman service of our own, which listens for us alone and ends with us. Containers have parents of their
-// own, and so live on.
+// service is a Podman service of our own, which listens for us alone and ends with us. Containers have other
+// parents, and so live on.
 type service struct {
 	process *os.Process
-	socket  int // O_PATH: nothing of it is left in the file system
+	socket  int // O_PATH: its name is removed from the file system
 	ended   chan struct{}
 	stderr  engine.Tail // its standard error
-	command string      // that it was started with
+	command string      // that started it
 }
 
 // serve starts a service.
@@ -50,10 +50,10 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	cmd.Env = e.env.without("CONTAINER_HOST", "CONTAINER_CONNECTION", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 	s := &service{socket: -1, ended: make(chan struct{}), command: fmt.Sprintf("%q %q", program, args)}
 	cmd.Stderr = &s.stderr
-	cmd.WaitDelay = time.Second // what it started may hold its standard error
-	// Before 5.0, a file "oom" is left in the service's working directory: here none can be.
+	cmd.WaitDelay = time.Second // its children may hold its standard error open
+	// Before 5.0, Podman writes a file "oom" into the service's working directory; in /proc it can't.
 	cmd.Dir = "/proc"
-	// A group of its own: Ctrl-C in our terminal is for us, and we still need it to clean up.
+	// Its own process group: Ctrl-C in our terminal is for us, and we need the service for cleaning up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	if err := s.start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
@@ -65,8 +65,8 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	return s, nil
 }
 
-// start starts the process from a thread that lives as long as it does: the kernel sends Pdeathsig
-// when the thread that forked ends, not the process.
+// start starts the process from a thread that lives as long as the process: the kernel sends Pdeathsig when the
+// thread that forked ends, not when its process does.
 func (s *service) start(cmd *exec.Cmd) error {
 	started := make(chan error, 1)
 	go func() {
@@ -83,7 +83,7 @@ func (s *service) start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// ready waits until the service listens. The socket is held open, and can then be connected to without its name.
+// ready waits until the service listens. The open socket can be connected to without its name.
 func (s *service) ready(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -116,8 +116,8 @@ func (s *service) alive() bool {
 	}
 }
 
-// stop asks the service to end, and then kills it. A rootless one is two processes of one group: the second, in the user
-// namespace, may outlive the first.
+// stop signals the service to end, and then kills it. A rootless one is two processes of one group: the second, in
+// the user namespace, may outlive the first.
 func (s *service) stop() {
 	group := -s.process.Pid
 	syscall.Kill(group, syscall.SIGTERM)
@@ -136,8 +136,8 @@ func (s *service) stop() {
 	}
 }
 
-// hybridCgroups reports whether this host mixes cgroup v1 and v2: there crun refuses to make containers, and runc does
-// not.
+// hybridCgroups reports whether this host mixes cgroup v1 and v2: crun refuses to create containers there, runc
+// does not.
 func hybridCgroups() bool {
 	var root, unified unix.Statfs_t
 	return unix.Statfs("/sys/fs/cgroup", &root) == nil && root.Type != unix.CGROUP2_SUPER_MAGIC &&

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestServiceEnds starts a service of our own, and nothing is left of it when it is closed, nor when
-// we are killed.
+// TestServiceEnds starts a service of our own, and checks that nothing of it is left after Close, nor after this
+// process is killed.
 func TestServiceEnds(t *testing.T) {
 	dir := newStore(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
@@ -36,7 +36,7 @@ func TestServiceEnds(t *testing.T) {
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServiceParent$", "-test.v")
 	cmd.Env = append(os.Environ(), "PODMAN_TEST_PARENT="+dir)
-	in, _ := cmd.StdinPipe() // it ends with us
+	in, _ := cmd.StdinPipe() // the parent ends when its input does
 	defer in.Close()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestServiceParent(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// TestNoService says why a service can't be started.
+// TestNoService checks the error if a service can't be started.
 func TestNoService(t *testing.T) {
 	for _, service := range [][]string{{"false"}, {"/nowhere/podman"}} {
 		if _, err := New(Config{Service: service}).Info(t.Context()); err == nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// spec is the part of Podman's SpecGenerator that we send. For a field that it leaves out, an older service's default
-// is closed; a service ignores fields that it does not know.
+// spec is the part of Podman's SpecGenerator that we send. An older service's default for an omitted field is the
+// closed one; a service ignores unknown fields.
 type spec struct {
 	workload
 	namespaces
 
-	Privileged   bool                  `json:"privileged"` // which containers.conf can say of all
+	Privileged   bool                  `json:"privileged"` // containers.conf can set it for all
 	CapDrop      []string              `json:"cap_drop"`
 	NoNewPrivs   bool                  `json:"no_new_privileges"`
 	ReadOnly     bool                  `json:"read_only_filesystem"`
 	ReadWriteTmp bool                  `json:"read_write_tmpfs"` // Podman's own on /tmp, /run and others
 	Seccomp      string                `json:"seccomp_profile_path,omitempty"`
-	Mask         []string              `json:"mask,omitempty"` // besides Podman's own
+	Mask         []string              `json:"mask,omitempty"` // in addition to Podman's own
 	ImageVolumes string                `json:"image_volume_mode"`
 	ImageResolv  bool                  `json:"use_image_resolve_conf"`
 	ImageHosts   bool                  `json:"use_image_hosts"` // else they are made from the host's
@@ -38,7 +38,7 @@ type spec struct {
 	Rlimits      []specs.POSIXRlimit   `json:"r_limits"`
 }
 
-// workload is what runs in a container, and how.
+// workload is a container's command and its settings.
 type workload struct {
 	Name        string            `json:"name,omitempty"`
 	Image       string            `json:"image"`
@@ -80,21 +80,21 @@ type volume struct {
 	Options []string
 }
 
-// gpuKind is CDI's name for NVIDIA's GPUs.
+// gpuKind is CDI's name for NVIDIA GPUs.
 const gpuKind = "nvidia.com/gpu"
 
-// rlimits are the limits of a container's processes. By default Podman asks for 1048576 processes, which fails where
-// its own limit is lower.
+// rlimits returns the limits of a container's processes. By default Podman requests 1048576 processes, which fails
+// if its own limit is lower.
 func rlimits(files uint64) []specs.POSIXRlimit {
 	processes := container.Processes()
 	return []specs.POSIXRlimit{{Type: "core", Hard: 1, Soft: 1}, {Type: "nofile", Hard: files, Soft: files}, {Type: "nproc", Hard: processes, Soft: processes}}
 }
 
-// secrets is where Podman mounts the files that the host's mounts.conf names, such as a subscription's keys.
+// secrets is where Podman mounts the files named in the host's mounts.conf, such as subscription keys.
 const secrets = "/run/secrets"
 
-// specFor converts a container for Podman. Nothing that it leaves to the service's configuration opens anything, except
-// for mounts and devices, which [refuseExtra] checks.
+// specFor converts a container for Podman. No setting that it leaves to the service's configuration opens anything,
+// except mounts and devices, which [refuseExtra] checks.
 func specFor(c container.Container, f facts) (spec, error) {
 	if len(c.Args) == 0 {
 		return spec{}, fmt.Errorf("make a container: no program is named")
@@ -123,8 +123,8 @@ func specFor(c container.Container, f facts) (spec, error) {
 	return s, nil
 }
 
-// tmpfsSize is the size and owner of a tmpfs: git, for one, works in no directory of another user. Podman refuses the
-// kernel's option uid, but passes the value of size on unchanged.
+// tmpfsSize returns the size and owner of a tmpfs: git, for one, works in no directory of another user. Podman
+// refuses the kernel's option uid, but passes the value of size on unchanged.
 func tmpfsSize(size int64, user string) string {
 	uid, gid, both := strings.Cut(user, ":")
 	if !both {
@@ -142,10 +142,10 @@ func (s *spec) mount(c container.Container) {
 			options[3] = "rw"
 		}
 		if !strings.HasPrefix(b.Host, "/") {
-			s.Volumes = append(s.Volumes, volume{Name: b.Host, Dest: b.Inside, Options: append(options, "nocopy")}) // of the image's files
+			s.Volumes = append(s.Volumes, volume{Name: b.Host, Dest: b.Inside, Options: append(options, "nocopy")}) // with the image's files
 			continue
 		}
-		// What is mounted below is read-only by binds of its own: "ro" is about the one mount alone.
+		// Mounts below it are read-only by binds of their own: "ro" applies to the one mount alone.
 		s.Mounts = append(s.Mounts, specs.Mount{Destination: b.Inside, Type: "bind", Source: b.Host, Options: append(options, "rbind")})
 	}
 	for _, t := range c.Tmpfs {
@@ -167,19 +167,19 @@ func (s *spec) mount(c container.Container) {
 	}
 }
 
-// resources are the limits that can be in force; nil if none can: Podman refuses or ignores such a container, by
-// version.
+// resources returns the limits that the service can enforce; nil if it can enforce none: Podman refuses or ignores
+// such a container, depending on its version.
 func (f facts) resources(r container.Resources) *specs.LinuxResources {
 	can := func(controller string) bool { return slices.Contains(f.controllers, controller) }
 	var out specs.LinuxResources
 	if r.Memory > 0 && can("memory") {
-		out.Memory = &specs.LinuxMemory{Limit: &r.Memory, Swap: &r.Memory} // swap includes memory: so there is none
+		out.Memory = &specs.LinuxMemory{Limit: &r.Memory, Swap: &r.Memory} // swap includes memory, so there is none
 	}
 	if r.PIDs > 0 && can("pids") {
 		out.Pids = &specs.LinuxPids{Limit: r.PIDs}
 	}
 	if r.CPU > 0 && can("cpu") {
-		const period = 100_000 // microseconds; the kernel takes no quota below a millisecond
+		const period = 100_000 // microseconds; the kernel accepts no quota below a millisecond
 		out.CPU = &specs.LinuxCPU{Quota: new(max(1000, int64(math.Round(r.CPU*period)))), Period: new(uint64(period))}
 	}
 	if out.Memory == nil && out.Pids == nil && out.CPU == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// TestResources sends only limits that can be in force.
+// TestResources checks that only enforceable limits are sent.
 func TestResources(t *testing.T) {
 	var rootless, user hostInfo
 	rootless.Host.Security.Rootless = true
@@ -29,7 +29,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestMounts covers the image's volumes unless something else is there.
+// TestMounts checks that the image's volumes are covered unless another mount is there.
 func TestMounts(t *testing.T) {
 	s, err := specFor(container.Container{
 		Args: []string{"/x"}, Volumes: []string{"/data/", "/workspace"},

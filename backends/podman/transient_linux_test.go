@@ -22,15 +22,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// cutter stands between us and a service, and hangs up on requests that it has passed on.
+// cutter is a proxy in front of a service, which closes connections after it has forwarded a request.
 type cutter struct {
 	mu    sync.Mutex
-	cut   *regexp.Regexp // of "METHOD path"
+	cut   *regexp.Regexp // matches "METHOD path"
 	times int
-	seen  []string // what matched
+	seen  []string // the matches
 }
 
-// engineBehind returns an engine that reaches another one's service through a cutter.
+// engineBehind returns an engine that reaches another engine's service through a cutter.
 func engineBehind(t *testing.T, e *Engine) (*Engine, *cutter) {
 	t.Helper()
 	c := &cutter{}
@@ -84,8 +84,7 @@ func (c *cutter) count() int {
 	return len(c.seen)
 }
 
-// TestHangUps loses answers: what does no harm is asked again, once, and a container is neither made nor started
-// twice.
+// TestHangUps loses responses: harmless requests are sent again once, and no container is created or started twice.
 func TestHangUps(t *testing.T) {
 	real := testEngine(t)
 	id := withImage(t, real)
@@ -99,7 +98,7 @@ func TestHangUps(t *testing.T) {
 		t.Errorf("a question: %v, asked %d times", err, cut.count())
 	}
 	cut.cutNext(9, "^GET .*/images/")
-	if _, err := e.Image(t.Context(), id); err == nil || cut.count() > 4 { // net/http asks again, too, on a connection that was used before
+	if _, err := e.Image(t.Context(), id); err == nil || cut.count() > 4 { // net/http also retries on a connection that was used before
 		t.Errorf("a question that is never answered: %v, asked %d times", err, cut.count())
 	}
 
@@ -134,8 +133,8 @@ func TestHangUps(t *testing.T) {
 	waitRemoved(t, e, c)
 }
 
-// TestQuiet has Podman asked for nothing that holds it up: not when a container ends that can be watched, and not to
-// kill what is dead.
+// TestQuiet checks that Podman gets no slow request: not at the end of a container whose process is visible, and
+// none to kill a dead container.
 func TestQuiet(t *testing.T) {
 	real := testEngine(t)
 	id := withImage(t, real)
@@ -161,7 +160,7 @@ func TestQuiet(t *testing.T) {
 
 const inspectPath = "/v" + dockerAPI + "/containers/"
 
-// TestStartsAgain: what can't have arrived is asked for again, also what must not be done twice.
+// TestStartsAgain: requests that can't have arrived are sent again, also those that must not be executed twice.
 func TestStartsAgain(t *testing.T) {
 	real := testEngine(t)
 	id := withImage(t, real)
@@ -184,7 +183,7 @@ func TestStartsAgain(t *testing.T) {
 	}
 }
 
-// TestSavedInfo asks a service what it is once, and again when that may have changed.
+// TestSavedInfo queries a service's description once, and again when it may have changed.
 func TestSavedInfo(t *testing.T) {
 	behindIt, asked := engineBehind(t, testEngine(t))
 	dir := t.TempDir()
@@ -232,7 +231,7 @@ func TestSavedInfo(t *testing.T) {
 	}
 }
 
-// ageFile has an answer be from the day before yesterday.
+// ageFile sets a file's time to the day before yesterday.
 func ageFile(name string) error {
 	var k savedInfo
 	data, err := os.ReadFile(name)

@@ -19,14 +19,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// serviceTimeout is how long a service may be away while a Wait is under way: containers live on.
+// serviceTimeout bounds a service's absence during a Wait: containers live on.
 const serviceTimeout = 30 * time.Second
 
-// Wait implements [container.Engine]. When a container has ended, Podman removes it within about a tenth of a second,
-// and with it forgets whether memory ran out. So its first process is watched where that can be seen from here, and the
-// container is inspected as soon as it has ended. The code is -1 if it is not known.
+// Wait implements [container.Engine]. Within about a tenth of a second after a container's end, Podman removes it,
+// and with it the knowledge whether memory ran out. So Wait watches the container's first process where that is
+// visible, and inspects the container as soon as the process has ended. The code is -1 if it is unknown.
 func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
-	var ended, oom bool // as far as it can be seen before Podman says so
+	var ended, oom bool // as far as known before Podman's answer
 	interval := 2 * time.Millisecond
 	for answered := time.Now(); ; {
 		is, err := e.Inspect(ctx, id)
@@ -56,7 +56,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 	}
 }
 
-// begunState reports whether a container's program was ever started.
+// begunState reports whether a container's program was started.
 func begunState(s *docker.State) bool {
 	return s != nil && !slices.Contains([]docker.ContainerState{"created", "configured", "initialized"}, s.Status)
 }
@@ -66,9 +66,9 @@ func endedState(s *docker.State) bool {
 	return s != nil && slices.Contains([]docker.ContainerState{"stopped", "exited", "removing"}, s.Status)
 }
 
-// awaitEnd waits for the end of a container that runs, and reports whether memory ran out, which Podman before 5.0 does
-// not know, though it has a field for it. Where the end can't be seen from here, Podman is asked to wait: it then looks
-// again and again, and can't end meanwhile.
+// awaitEnd waits for the end of a running container, and reports whether memory ran out, which Podman before 5.0
+// does not report, though it has a field for it. Where the process is not visible, Podman waits: it then polls, and
+// can't end meanwhile.
 func (e *Engine) awaitEnd(ctx context.Context, id string, pid int) (ended, oom bool) {
 	kills := oomKills(pid)
 	if awaitExit(ctx, pid) {
@@ -81,8 +81,8 @@ func (e *Engine) awaitEnd(ctx context.Context, id string, pid int) (ended, oom b
 	return true, false
 }
 
-// waitCode asks Podman for the exit code of a container that was started, and returns when it has ended. Podman 5
-// remembers the codes of containers that are gone.
+// waitCode asks Podman for the exit code of a started container, and returns when it has ended. Podman 5 remembers
+// the codes of removed containers.
 func (e *Engine) waitCode(ctx context.Context, id string) (code int, err error) {
 	err = e.call(ctx, request{
 		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true, query: url.Values{"interval": {"40ms"}},
@@ -93,8 +93,8 @@ func (e *Engine) waitCode(ctx context.Context, id string) (code int, err error) 
 	return code, err
 }
 
-// removedCode finds the exit code of a container that is gone; in the end, in Podman's log of events, which not every
-// Podman keeps.
+// removedCode finds the exit code of a removed container; in the end, in Podman's event log, which not every Podman
+// has.
 func (e *Engine) removedCode(ctx context.Context, id string) int {
 	code, err := e.waitCode(ctx, id)
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitExit waits for the end of a container's first process, and reports whether it has ended. It is false at once
-// where there is no such process here, as for an engine on another machine, and when ctx ends before.
+// awaitExit waits for the end of a container's first process, and reports whether it has ended. It returns false at
+// once if there is no such process here, as for an engine on another machine, and when ctx ends first.
 func awaitExit(ctx context.Context, pid int) (ended bool) {
 	if pid <= 1 {
 		return false
@@ -23,7 +23,7 @@ func awaitExit(ctx context.Context, pid int) (ended bool) {
 	if err != nil {
 		return false
 	}
-	process := os.NewFile(uintptr(fd), "pidfd") // its number can't become another's as long as this is open
+	process := os.NewFile(uintptr(fd), "pidfd") // the PID can't be reused while this is open
 	defer process.Close()
 	raw, err := process.SyscallConn()
 	if err != nil || !isFirst(pid) {
@@ -38,8 +38,8 @@ func awaitExit(ctx context.Context, pid int) (ended bool) {
 	return ended
 }
 
-// isFirst reports whether a process is the first of a namespace below ours: a number from another machine can be any
-// process here.
+// isFirst reports whether a process is the first of a PID namespace below ours: a PID from another machine can be
+// any process here.
 func isFirst(pid int) bool {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range bytes.Lines(status) {
@@ -51,8 +51,8 @@ func isFirst(pid int) bool {
 	return false
 }
 
-// oomKills returns a function that counts how often the kernel killed something in a container for want of memory. It
-// must be called as soon as the container has ended: the cgroup exists until the engine has cleaned up.
+// oomKills returns a function that counts how many processes the kernel killed in a container for want of memory.
+// Call oomKills as soon as the container has ended: the cgroup exists until the engine has cleaned up.
 func oomKills(pid int) func() int {
 	files := oomFiles(pid)
 	return func() int {
@@ -72,7 +72,7 @@ func oomKills(pid int) func() int {
 	}
 }
 
-// oomFiles are the kernel's counters, for cgroup v1 and v2. A process can be in both.
+// oomFiles lists the kernel's counters, for cgroup v1 and v2. A process can be in both.
 func oomFiles(pid int) (files []string) {
 	if !isFirst(pid) {
 		return nil

@@ -1,6 +1,6 @@
-// Package pool keeps items idle until a caller needs one of their key: sandboxes and containers, which take long to
-// make. It decides on their numbers and lifetimes, and on the consequences of failures, and knows nothing of how they
-// are made.
+// Package pool keeps sandboxes and containers, which take long to make, idle until a caller needs one of their key.
+// It decides on their numbers and lifetimes, and on the consequences of failures, and does not know how they are
+// made.
 package pool
 
 import (
@@ -27,9 +27,9 @@ type Item interface {
 	comparable
 	// NotifyEnd has ended called, once and by another goroutine, if the item ends before Lease.
 	NotifyEnd(ended func())
-	// Lease stops that, and reports whether the item is usable. It does not wait for a call in progress.
+	// Lease stops NotifyEnd, and reports whether the item is usable. It does not wait for a call in progress.
 	Lease() bool
-	Memory() int64 // bytes that it holds in RAM, shared pages counted by share (PSS)
+	Memory() int64 // bytes of RAM, shared pages counted proportionally (PSS)
 	Close() error
 }
 
@@ -37,14 +37,14 @@ type Item interface {
 type Config[K Key, I Item] struct {
 	Max    int           // items, of all keys together
 	Memory int64         // bytes that they may hold in RAM
-	Idle   time.Duration // a key that has not been requested for that long is given up
+	Idle   time.Duration // unrequested keys are dropped after this time
 	Keys   int           // the most recently requested keys have items; 0 is 64
-	Each   int           // items of one key; 0: one, and more when they come faster than they are made
-	Delay  time.Duration // after a Take, until a replacement is begun; 0 is 50 ms: a shorter program then has the machine to itself
-	Once   bool          // items are made by Prepare only, and never given up
-	// Make makes an item. Its error is reported to callers that find none.
+	Each   int           // items per key; 0 starts at one and grows with demand
+	Delay  time.Duration // between a LeaseItem and its replacement; 0 is 50 ms: a shorter program then has the machine to itself
+	Once   bool          // only Prepare makes items, and keys are never dropped
+	// Make makes an item. Callers that find no item get its error.
 	Make func(context.Context, K) (I, error)
-	// Tidy is called along with the pool's own, and reports whether it is to be called again. It may be nil.
+	// Tidy is called along with the pool's own cleanup, and reports whether to call it again. It may be nil.
 	Tidy func(idle time.Duration) bool
 }
 
@@ -52,7 +52,7 @@ type Config[K Key, I Item] struct {
 type Pool[K Key, I Item] struct {
 	config Config[K, I]
 	making sync.WaitGroup
-	enough context.Context // ends when nothing more is to be made
+	enough context.Context // ends when no more items are to be made
 	stop   context.CancelFunc
 
 	mu       sync.Mutex
@@ -62,20 +62,20 @@ type Pool[K Key, I Item] struct {
 	buckets  map[K]*bucket[I]
 	counters backends.PoolCounters
 	sweep    *time.Timer // runs tidy
-	refill   *time.Timer // runs Fill after the last Take
+	refill   *time.Timer // runs Fill after the last LeaseItem
 }
 
 // bucket holds the idle items of one key.
 type bucket[I Item] struct {
-	ready   []I // the oldest first
+	ready   []I // oldest first
 	want    int // target number of idle items
 	making  int
-	retired bool      // given up: items in the making are closed
+	retired bool      // dropped: items in the making are closed
 	made    int       // so far
-	memory  int64     // bytes of one item, as last measured
+	memory  int64     // bytes per item, as last measured
 	asked   time.Time // last request
 	retry   time.Time // after a failure
-	failed  string    // why the last could not be made
+	failed  string    // why the last attempt failed
 }
 
 const (
@@ -93,7 +93,7 @@ const (
 	maxReason = 150
 )
 
-// New returns a pool, which makes nothing before the first request.
+// New returns a pool, which makes no item before the first request.
 func New[K Key, I Item](c Config[K, I]) *Pool[K, I] {
 	c.Keys, c.Delay = cmp.Or(c.Keys, maxKeys), cmp.Or(c.Delay, refillDelay)
 	p := &Pool[K, I]{config: c, buckets: map[K]*bucket[I]{}}
@@ -120,7 +120,7 @@ func (p *Pool[K, I]) LeaseItem(key K) (none I, why string) {
 		}
 		p.discard(one)
 	}
-	// They come faster than they are made, or several at once.
+	// Requests are faster than replacements, or come several at once.
 	if p.config.Each == 0 {
 		b.want = min(b.want+1, 2*runtime.NumCPU())
 	}
@@ -145,7 +145,7 @@ func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 	return b
 }
 
-// Prepare makes one idle item of a key, and returns when it is there, or the reason why it is not.
+// Prepare makes one idle item of a key, and returns when it is idle, or the reason why it failed.
 func (p *Pool[K, I]) Prepare(key K) (failed string) {
 	p.mu.Lock()
 	b := p.bucket(key)
@@ -165,7 +165,7 @@ func (p *Pool[K, I]) Prepare(key K) (failed string) {
 	return b.failed
 }
 
-// Idle lists the idle items of a key, which stay the pool's.
+// Idle lists the idle items of a key, which stay in the pool.
 func (p *Pool[K, I]) Idle(key K) []I {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *Pool[K, I]) Idle(key K) []I {
 	return nil
 }
 
-// Record counts the start of a program: a hit if why is empty, in an idle item or one forked at once; else a miss.
+// Record counts the start of a program: a hit if why is empty (an idle item, or one forked at once), else a miss.
 func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +195,8 @@ func (p *Pool[K, I]) Missed(language string, ram int64, why string) {
 	counters.Miss(why)
 }
 
-// schedule has f run after a delay, unless it is scheduled already. Close stops it, or waits for it. The caller holds mu.
+// schedule runs f after a delay, unless it is already scheduled. Close stops it, or waits for it. The caller holds
+// mu.
 func (p *Pool[K, I]) schedule(t **time.Timer, after time.Duration, f func()) {
 	if *t != nil || p.closed || p.config.Once {
 		return
@@ -224,7 +225,7 @@ func (p *Pool[K, I]) retire(key K) {
 // discard closes an unused item in the background.
 func (p *Pool[K, I]) discard(one I) { p.making.Go(func() { one.Close() }) }
 
-// Fill begins to make missing items, the most recently requested keys first, and a few at a time.
+// Fill starts to make missing items, a few at a time, for the most recently requested keys first.
 func (p *Pool[K, I]) Fill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,14 +243,14 @@ func (p *Pool[K, I]) Fill() {
 	}
 }
 
-// keysByDemand lists the keys, the most recently requested first.
+// keysByDemand lists the keys, most recently requested first.
 func (p *Pool[K, I]) keysByDemand() []K {
 	return slices.SortedFunc(maps.Keys(p.buckets), func(a, b K) int { return p.buckets[b].asked.Compare(p.buckets[a].asked) })
 }
 
-// makeRoom reports whether one more item of a bucket may be made. It discards an item of a key that has not been requested
-// for long, or a second item of a key in favour of the first of another: two languages requested at once had a host of
-// two cores keep nothing for a third.
+// makeRoom reports whether a bucket may have one more item. It may discard an item of a key that was not requested
+// for long, or a second item of a key in favour of the first of another: otherwise two languages requested at once
+// would leave a host of two cores no item for a third.
 func (p *Pool[K, I]) makeRoom(b *bucket[I]) bool {
 	for {
 		count, bytes := 1, b.bytes()
@@ -271,7 +272,7 @@ func (p *Pool[K, I]) makeRoom(b *bucket[I]) bool {
 		}
 		gives := oldest
 		switch {
-		case len(b.ready)+b.making == 0 && len(fullest.ready) > 1: // one of each key goes before a second
+		case len(b.ready)+b.making == 0 && len(fullest.ready) > 1: // one item of each key goes before a second
 			gives = fullest
 		case b.asked.Sub(oldest.asked) < p.config.Idle/8:
 			return false
@@ -282,7 +283,7 @@ func (p *Pool[K, I]) makeRoom(b *bucket[I]) bool {
 	}
 }
 
-// bytes returns the bytes with which each item counts: as last measured, or else defaultBytes.
+// bytes returns the size of one item: as last measured, or else defaultBytes.
 func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, defaultBytes) }
 
 // makeItem makes one item and adds it to its bucket.
@@ -290,14 +291,14 @@ func (p *Pool[K, I]) makeItem(key K, b *bucket[I]) {
 	one, err := p.config.Make(p.enough, key)
 	p.mu.Lock()
 	b.made++
-	measure := b.made%measureEvery == 0 || b.made&(b.made-1) == 0 // the more there are, the more they share
+	measure := b.made%measureEvery == 0 || b.made&(b.made-1) == 0 // the more items there are, the more pages they share
 	p.mu.Unlock()
 	var memory int64
 	if err == nil && measure {
 		memory = one.Memory()
 	}
 	p.mu.Lock()
-	b.making-- // not before it is in its bucket, or tidy could give that up meanwhile
+	b.making-- // after it is in its bucket, else tidy could drop the bucket before
 	p.makers--
 	p.made.Broadcast()
 	b.failed = ""
@@ -329,7 +330,7 @@ func (p *Pool[K, I]) discardOnEnd(one I, b *bucket[I]) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		i := slices.Index(b.ready, one)
-		if i < 0 { // somebody has it in hand
+		if i < 0 { // a caller has leased it
 			return
 		}
 		b.ready = slices.Delete(b.ready, i, i+1)
@@ -340,7 +341,7 @@ func (p *Pool[K, I]) discardOnEnd(one I, b *bucket[I]) {
 	})
 }
 
-// tidy gives up keys without recent requests, and lowers the targets that the busiest time has raised.
+// tidy drops keys without recent requests, and lowers the targets raised by the busiest time.
 func (p *Pool[K, I]) tidy() {
 	left := p.config.Tidy != nil && p.config.Tidy(p.config.Idle)
 	p.mu.Lock()
@@ -384,7 +385,7 @@ func (p *Pool[K, I]) Clear() {
 	p.making.Wait()
 }
 
-// Drop is Clear in the background. It returns how many items there were, those in the making included.
+// Drop is Clear in the background. It returns the number of items, including those in the making.
 func (p *Pool[K, I]) Drop() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -395,7 +396,7 @@ func (p *Pool[K, I]) Drop() (n int) {
 	return n
 }
 
-// Close is Clear for good.
+// Close is a permanent Clear.
 func (p *Pool[K, I]) Close() {
 	p.mu.Lock()
 	p.closed = true

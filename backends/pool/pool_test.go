@@ -15,14 +15,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// name is the key of items that hold nothing.
+// name is the key of items without content.
 type name string
 
 func (n name) Kind() (string, int64) { return string(n[:1]), 1 }
 
 type item struct {
 	number int64
-	ends   chan struct{} // by itself
+	ends   chan struct{} // closed when the item ends by itself
 	leased chan struct{}
 	useful atomic.Bool
 	closed atomic.Bool
@@ -51,18 +51,18 @@ func (i *item) Close() error {
 	return nil
 }
 
-// plant makes items, each in a second.
+// plant makes items, each in one second.
 type plant struct {
 	mu sync.Mutex
 	plantState
 	fail error
 }
 
-// plantState is what it has done.
+// plantState counts the items of a plant.
 type plantState struct {
 	made []*item
 	now  int // in the making
-	peak int // of these, ever
+	peak int // maximum of now
 }
 
 func (p *plant) saw() plantState {
@@ -71,7 +71,7 @@ func (p *plant) saw() plantState {
 	return p.plantState
 }
 
-// fails has it fail from now on, or with nil no longer.
+// fails makes the plant fail with err, or with nil succeed.
 func (p *plant) fails(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +99,7 @@ func (p *plant) makeItem(ctx context.Context, _ name) (*item, error) {
 	return one, nil
 }
 
-// openItems are the items that were made and not closed.
+// openItems counts the items that were made and not closed.
 func (p *plant) openItems() (n int) {
 	for _, one := range p.saw().made {
 		if !one.closed.Load() {
@@ -109,7 +109,7 @@ func (p *plant) openItems() (n int) {
 	return n
 }
 
-// sleep lets so much time pass, and waits for everything that is due by then.
+// sleep lets time pass, and waits for everything due by then.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -133,8 +133,8 @@ func inPool(t *testing.T, c Config[name, *item], f func(*testing.T, *plant, *Poo
 
 var roomy = Config[name, *item]{Max: 100, Memory: 1 << 40, Idle: time.Hour}
 
-// TestPoolFollowsDemand asks, and asks again: as many as were missed are made, the oldest is taken, and few are made at
-// once.
+// TestPoolFollowsDemand checks that as many items are made as were missed, that the oldest is leased, and that few
+// are made at once.
 func TestPoolFollowsDemand(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for range 10 {
@@ -159,7 +159,7 @@ func TestPoolFollowsDemand(t *testing.T) {
 	})
 }
 
-// TestPoolBounds never has more than there may be, whatever is asked for.
+// TestPoolBounds checks that the pool never exceeds its bounds.
 func TestPoolBounds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -189,7 +189,7 @@ func TestPoolBounds(t *testing.T) {
 	}
 }
 
-// TestPoolMakesRoom has a key that was asked for long ago give way.
+// TestPoolMakesRoom checks that a key that was requested long ago gives way.
 func TestPoolMakesRoom(t *testing.T) {
 	c := roomy
 	c.Max = 1
@@ -206,7 +206,8 @@ func TestPoolMakesRoom(t *testing.T) {
 	})
 }
 
-// TestPoolKeepsOneOfEach has the second of a key give way to the first of another, and not the other way about.
+// TestPoolKeepsOneOfEach checks that the second item of a key gives way to the first of another, and not the other
+// way round.
 func TestPoolKeepsOneOfEach(t *testing.T) {
 	c := roomy
 	c.Max = 2
@@ -228,7 +229,7 @@ func TestPoolKeepsOneOfEach(t *testing.T) {
 	})
 }
 
-// TestPoolGivesUp what nobody asks for.
+// TestPoolGivesUp checks that keys without requests are dropped.
 func TestPoolGivesUp(t *testing.T) {
 	var tidied atomic.Int32
 	c := roomy
@@ -250,7 +251,7 @@ func TestPoolGivesUp(t *testing.T) {
 	})
 }
 
-// TestPoolLosesItems has items end by themselves, or be of no use when they are taken.
+// TestPoolLosesItems has items end by themselves, or be unusable when they are leased.
 func TestPoolLosesItems(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		p.Prepare("a")
@@ -276,7 +277,7 @@ func TestPoolLosesItems(t *testing.T) {
 	})
 }
 
-// TestPoolTellsWhy sees that a failure is told, in few words, and tried again later.
+// TestPoolTellsWhy checks that a failure is reported briefly, and tried again later.
 func TestPoolTellsWhy(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		made.fails(errors.New("no\n" + strings.Repeat("x", 200)))
@@ -305,7 +306,7 @@ func TestPoolTellsWhy(t *testing.T) {
 	})
 }
 
-// TestPoolForgets has callers choose many keys and reasons: what is remembered of them is bounded.
+// TestPoolForgets has callers request many keys with many reasons: the pool's memory of them is bounded.
 func TestPoolForgets(t *testing.T) {
 	c := roomy
 	c.Max = 0
@@ -339,7 +340,7 @@ func TestPoolForgets(t *testing.T) {
 	})
 }
 
-// TestPoolOnce prepares the one item that is wanted, and nothing more is made; and Clear ends it.
+// TestPoolOnce checks that Prepare makes one item, that no more are made, and that Clear ends it.
 func TestPoolOnce(t *testing.T) {
 	c := roomy
 	c.Once = true
@@ -368,7 +369,7 @@ func TestPoolOnce(t *testing.T) {
 	})
 }
 
-// TestPoolClosed closes a pool while items stand ready, and while one is made.
+// TestPoolClosed closes a pool with idle items and one in the making.
 func TestPoolClosed(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		p.Prepare("a")

@@ -24,8 +24,8 @@ import (
 // Backend runs programs as hardened processes. It implements [backends.Backend].
 type Backend struct {
 	config      Config
-	root        bool        // started by root: each sandbox runs under an unprivileged uid of its own
-	landlockABI int         // 0 where the kernel has no Landlock
+	root        bool        // started by root: each sandbox has an unprivileged user of its own
+	landlockABI int         // 0 on a kernel without Landlock
 	uids        share.Users // of sandboxes, if root is true
 	filters     seccomp.Filters
 	cgroups     cgroup.Groups
@@ -44,7 +44,7 @@ type Backend struct {
 	workLock *os.File // of the directory for workspaces that can't be mounted, once it exists
 }
 
-// New returns the backend. It starts nothing, and changes nothing on the host, before Start.
+// New returns the backend. It starts no process, and changes nothing on the host, before Start.
 func New(c Config) *Backend {
 	c.StartTimeout, c.KillTimeout = cmp.Or(c.StartTimeout, startTimeout), cmp.Or(c.KillTimeout, killTimeout)
 	b := &Backend{
@@ -53,7 +53,7 @@ func New(c Config) *Backend {
 		found:   map[string]runtimes.Runtime{},
 		running: map[*Sandbox]struct{}{},
 
-		launchers: templates.New[*Template](templates.Limits{Each: runtime.NumCPU()}), // up to one for each concurrent start
+		launchers: templates.New[*Template](templates.Limits{Each: runtime.NumCPU()}), // up to one per concurrent start
 		teardowns: newTeardowns(),
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Name = c.Delegate, c.Inside, cgroup.NewName()
@@ -62,17 +62,18 @@ func New(c Config) *Backend {
 	return b
 }
 
-// FindLimits finds the cgroup and compiles the filter of system calls that most sandboxes need. A failure shows there.
+// FindLimits finds the cgroup and compiles the seccomp filter that most sandboxes need. Start reports failures of
+// these.
 func (b *Backend) FindLimits() {
 	b.cgroups.FindBase()
 	_, _ = b.filters.ForKind(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 }
 
-// Inside reports whether sandboxes are made in a container, see Config.Inside.
+// Inside reports whether sandboxes are made in a container: see Config.Inside.
 func (b *Backend) Inside() bool { return b.config.Inside }
 
 // isRoot reports whether this process is the host's root, and not the root of a user namespace, which has no other
-// users to become.
+// users to switch to.
 func isRoot() bool {
 	all, _ := os.ReadFile("/proc/self/uid_map")
 	fields := strings.Fields(string(all))
@@ -91,17 +92,17 @@ func (b *Backend) CanMount(context.Context) error { return nil }
 // Pools implements [backends.Backend].
 func (b *Backend) Pools() []backends.Pool { return nil }
 
-// teardowns removes sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind locks of
-// the whole host, and thousands at once have kept it from everything else.
+// teardowns removes sandboxes, a few at a time: the kernel dismantles namespaces, mounts and filters under locks of
+// the whole host, and thousands at once have blocked everything else.
 type teardowns struct {
 	room chan struct{}
 	all  sync.WaitGroup
 }
 
-// newTeardowns returns teardowns with room for two at a time for each CPU.
+// newTeardowns returns teardowns with room for two at a time per CPU.
 func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
-// run removes a sandbox, in the background if that is true and not too many are being removed.
+// run removes a sandbox, in the background if background is true and not too many are in progress.
 func (e *teardowns) run(background bool, end func()) {
 	remove := func() {
 		defer func() { <-e.room }()
@@ -119,23 +120,23 @@ func (e *teardowns) run(background bool, end func()) {
 	remove()
 }
 
-// mountChanges counts the changes of this process's mounts: a process that has copied them earlier would show what lies
-// below a later one.
+// mountChanges counts the changes of this process's mounts: a process that has copied them earlier would show the
+// files below a later mount.
 type mountChanges struct {
 	mu sync.Mutex
 	fd int // 0 before the first count
 	n  uint64
 }
 
-// count returns the number of changes that were noticed: proc_pid_mountinfo(5) is polled for them, past the Go runtime,
-// which would take them for itself.
+// count returns the number of changes noticed so far. It polls for them by proc_pid_mountinfo(5), bypassing the Go
+// runtime, which would consume them.
 func (m *mountChanges) count() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fd == 0 {
 		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			m.n++ // for all that is known
+			m.n++ // a change may have been missed
 			return m.n
 		}
 		m.fd = fd

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// needProfile skips a test of the profile "landlock" where the kernel is older than 6.2.
+// needProfile skips a test of the profile "landlock" on kernels older than 6.2.
 func needProfile(t *testing.T, profile string) {
 	t.Helper()
 	if abi := newBackend(t, Config{}).landlockABI; profile == "landlock" && abi < truncateABI {
@@ -27,7 +27,7 @@ func needProfile(t *testing.T, profile string) {
 	}
 }
 
-// newBackend makes a backend that ends with the test.
+// newBackend returns a backend that is closed at the end of the test.
 func newBackend(t testing.TB, c Config) *Backend {
 	t.Helper()
 	if c.StateDir == "" {
@@ -38,8 +38,8 @@ func newBackend(t testing.TB, c Config) *Backend {
 	return b
 }
 
-// TestContract runs the attacks that every backend must withstand, and for the profile without
-// namespaces those that its layers answer for.
+// TestContract runs the attacks that every backend must withstand, and for the profile without namespaces those
+// that its layers prevent.
 func TestContract(t *testing.T) {
 	probe := newBackend(t, Config{})
 	probe.cgroups.FindBase()
@@ -52,7 +52,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestLimitsOfEachProcess reads what each process may use, which is all that bounds it where there is no cgroup.
+// TestLimitsOfEachProcess reads the limits of a process, the only ones on a host without cgroups.
 func TestLimitsOfEachProcess(t *testing.T) {
 	b := newBackend(t, Config{})
 	s, err := b.Start(t.Context(), backends.Spec{ID: "limits", Language: "shell", Limits: backends.Limits{Processes: 7, Disk: 32 << 20, Wall: 50 * time.Second}})
@@ -65,8 +65,8 @@ func TestLimitsOfEachProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, hard := range map[string]uint64{
-		`processes +\S+`:  100, // 7, and what the interpreter needs
-		`cpu time`:        200, // the soft limit: wall time and cores bound what a program gives itself
+		`processes +\S+`:  100, // 7, and the interpreter's own
+		`cpu time`:        200, // the soft limit: wall time and cores bound a program that raises it
 		`open files +\S+`: 4096, `core file size +\S+`: 1,
 		`pending signals +\S+`: 1024, `msgqueue size +\S+`: 819200, `locked memory +\S+`: 64 << 10, `realtime priority +\S+`: 0,
 	} {
@@ -79,7 +79,7 @@ func TestLimitsOfEachProcess(t *testing.T) {
 	}
 }
 
-// TestDataLimit has the limit of what a process may write to where no cgroup bounds memory, and none elsewhere.
+// TestDataLimit checks that RLIMIT_DATA is set where no cgroup bounds memory, and nowhere else.
 func TestDataLimit(t *testing.T) {
 	const ram = 96 << 20
 	limits := backends.Limits{RAM: ram}
@@ -102,8 +102,8 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
-// TestTeardownsPaced has many sandboxes end at once, in both ways: no more are removed at a time than there is room
-// for.
+// TestTeardownsPaced ends many sandboxes at once, in the foreground and background: no more are removed at a time
+// than there is room for.
 func TestTeardownsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newTeardowns()

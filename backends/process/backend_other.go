@@ -9,13 +9,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Backend is not available here: it needs the Linux kernel.
+// Backend is unavailable on this system: it needs the Linux kernel.
 type Backend struct{}
 
 // needsLinux is the reason why the backend is not usable on other systems.
 var needsLinux = backends.Refuse("the process backend needs Linux, and this is "+runtime.GOOS, "run sandboxmcp on Linux, in a virtual machine, or with a container backend")
 
-// New returns the backend. It starts nothing, and changes nothing on the host, before Start.
+// New returns the backend.
 func New(Config) *Backend { return &Backend{} }
 
 // Name implements [backends.Backend].
@@ -30,7 +30,7 @@ func (*Backend) CanMount(context.Context) error { return needsLinux }
 // Pools implements [backends.Backend].
 func (*Backend) Pools() []backends.Pool { return nil }
 
-// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
+// Probe implements [backends.Backend].
 func (*Backend) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "process", Why: backends.ReasonOf(needsLinux)}, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// noOverlays returns a backend on a kernel that makes no overlays of files on the device of a path.
+// noOverlays returns a backend on a simulated kernel that makes no overlays of files on the device of a path.
 func noOverlays(t testing.TB, c Config, path string) *Backend {
 	b := newBackend(t, c)
 	info, err := os.Stat(path)
@@ -28,13 +28,13 @@ func noOverlays(t testing.TB, c Config, path string) *Backend {
 	return b
 }
 
-// TestProposedCopies has the contract of changes where the kernel makes no overlays.
+// TestProposedCopies runs the contract of changes without overlays.
 func TestProposedCopies(t *testing.T) {
 	backendtest.Run(t, func(t testing.TB) backends.Backend { return noOverlays(t, Config{}, t.TempDir()) },
 		backendtest.Options{Profile: "hardened", Only: []string{"Changes"}})
 }
 
-// TestProposedTooLarge has a copy that does not fit on the disk.
+// TestProposedTooLarge proposes changes by a copy that does not fit on the disk.
 func TestProposedTooLarge(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 3<<20), 0o644); err != nil {
@@ -51,10 +51,10 @@ func TestProposedTooLarge(t *testing.T) {
 	if s, err = newBackend(t, Config{}).Start(t.Context(), spec); err != nil {
 		hosttest.SkipMissing(t, "overlay", err.Error())
 	}
-	s.Close() // an overlay takes no disk
+	s.Close() // an overlay takes no disk space
 }
 
-// TestProposedHidden has hidden files in a proposed workspace.
+// TestProposedHidden proposes changes of a workspace that contains hidden files.
 func TestProposedHidden(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -95,7 +95,7 @@ func TestProposedHidden(t *testing.T) {
 	}
 }
 
-// propose changes the workspace of a role, and prints the changes.
+// propose changes the workspace, as the test binary's role, and prints the changes.
 func propose() {
 	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
 	defer b.Close()
@@ -114,8 +114,8 @@ func propose() {
 	})
 }
 
-// TestProposedForeign has a project whose files belong to a second group of an ordinary user, for which an overlay of
-// his has no number: it is copied. Where they are root's, their owners stay theirs.
+// TestProposedForeign proposes changes of a project whose files belong to a second group of an ordinary user, which
+// an overlay's user namespace does not map: it is copied. If they are root's, their owners are preserved.
 func TestProposedForeign(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.SkipMissing(t, "root", "only root can give files to another group")
@@ -174,7 +174,7 @@ func TestProposedForeign(t *testing.T) {
 	})
 }
 
-// TestSwap has maps in which two numbers change places.
+// TestSwap checks ID maps in which two IDs are swapped.
 func TestSwap(t *testing.T) {
 	for _, c := range []struct {
 		a, b uint32
@@ -191,8 +191,8 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// BenchmarkProposed starts a sandbox that works in a directory of 100,000 files and changes ten of them, and one that
-// works in an empty directory.
+// BenchmarkProposed starts a sandbox that changes ten files in a directory of 100,000, and one that works in an
+// empty directory.
 func BenchmarkProposed(b *testing.B) {
 	large, empty := b.TempDir(), b.TempDir()
 	for i := range 100_000 {

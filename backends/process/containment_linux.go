@@ -11,8 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// parseContainment parses the status message that a program's process sent just before execve: its namespaces and
-// /proc/self/status. The steps of its plan that test a layer have succeeded by then, or it would have ended.
+// parseContainment parses the status message that a program's process sends just before execve: its namespaces and
+// /proc/self/status. The steps of its plan that test a layer have succeeded by then, or the process would have
+// ended.
 func (s *Sandbox) parseContainment(text []byte) backends.Containment {
 	profile := "hardened"
 	if s.landlockOnly {
@@ -36,8 +37,8 @@ func (s *Sandbox) parseContainment(text []byte) backends.Containment {
 	add(backends.LayerSeccomp, status("Seccomp") == "2", "filters: "+status("Seccomp_filters"))
 	none := true
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
-		// An ordinary user can't empty the bounding set but in a user namespace; without new
-		// privileges it has no effect.
+		// An ordinary user can empty the bounding set only in a user namespace; without new privileges it has no
+		// effect.
 		bounding := set == "CapBnd" && s.landlockOnly && status("NoNewPrivs") == "1"
 		none = none && (bounding || status(set) == "0000000000000000")
 	}
@@ -52,7 +53,7 @@ func (s *Sandbox) parseContainment(text []byte) backends.Containment {
 	return c
 }
 
-// expectedContainment returns the expected result of contained; Start refuses by it.
+// expectedContainment returns the containment that parseContainment should find; Start refuses if it is not enough.
 func (s *Sandbox) expectedContainment() backends.Containment {
 	layers := make([]backends.Layer, 0, len(backends.ContainmentLayers)+2)
 	for _, name := range backends.ContainmentLayers {
@@ -70,7 +71,7 @@ var namespaceLayers = []string{
 	backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
 }
 
-// describeLayer describes a layer for people; held means that it is in force.
+// describeLayer describes a layer for people.
 func (s *Sandbox) describeLayer(layer string, held bool) string {
 	switch {
 	case layer == backends.LayerLandlock && !held:

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// These are deadlines for the kernel, at the start and the end of a sandbox. The limit of a program's time is kept by
-// await (run_linux.go), that of a cell by the kernel package.
+// Deadlines for the kernel, at the start and the end of a sandbox. Package process limits a program's time in await
+// (run_linux.go), package kernel that of a cell.
 //
-// A start takes milliseconds, and seconds on an emulated machine; an end less. A kernel can stop answering all the
-// same: a 6.18 whose system work queue was busy freeing BPF programs let seccomp(2) wait for good, in a process that no
-// signal ended.
+// A start takes milliseconds, seconds on an emulated machine; an end takes less. Yet a kernel can stop answering:
+// on a 6.18 kernel whose system work queue was busy freeing BPF programs, seccomp(2) never returned, in a process
+// that no signal ended.
 const (
-	startTimeout = 30 * time.Second // unless Config.StartTimeout says otherwise
-	killTimeout  = 10 * time.Second // and Config.KillTimeout
+	startTimeout = 30 * time.Second // default of Config.StartTimeout
+	killTimeout  = 10 * time.Second // default of Config.KillTimeout
 )
 
 // lateError is the cause of a context that WithDeadline returns.
@@ -28,7 +28,7 @@ func (e *lateError) Error() string {
 // Is makes the error match context.DeadlineExceeded, as the context's own error does.
 func (e *lateError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// stopped returns the reason why a start ended with ctx: [errors.Is] finds ctx.Err() in it.
+// stopped returns the reason why a start ended with ctx; [errors.Is] finds ctx.Err() in it.
 func stopped(ctx context.Context) error {
 	if late, is := errors.AsType[*lateError](context.Cause(ctx)); is {
 		return late

@@ -16,17 +16,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// newImpatient is a backend for tests of a kernel that does not answer.
+// newImpatient returns a backend with short timeouts, for tests of a kernel that does not answer.
 func newImpatient(t *testing.T, killTimeout time.Duration) *Backend {
 	b := New(Config{StateDir: t.TempDir(), StartTimeout: 2 * time.Second, KillTimeout: killTimeout})
 	t.Cleanup(func() { b.Close() })
 	return b
 }
 
-// TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not
-// return. What was started before lives on, and others start as soon as they answer again.
+// TestStuckLauncher stops the processes that fork sandboxes: a start fails with the name of the call that did not
+// return. Sandboxes started before live on, and others start as soon as the launchers answer again.
 func TestStuckLauncher(t *testing.T) {
-	b := newImpatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
+	b := newImpatient(t, 10*time.Second) // a late start waits twice that for the call's name, which busy machines need
 	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true,
 		Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
 	before, err := b.Start(t.Context(), spec)
@@ -46,7 +46,7 @@ func TestStuckLauncher(t *testing.T) {
 	if err != nil || out.String() != "alive\n" {
 		t.Errorf("a sandbox from before: %v %+v %q", err, r, out.String())
 	}
-	after, err := b.Start(t.Context(), spec) // by a new launcher
+	after, err := b.Start(t.Context(), spec) // from a new launcher
 	if err != nil {
 		t.Fatalf("start after one failed: %v", err)
 	}
@@ -63,7 +63,7 @@ func TestStuckLauncher(t *testing.T) {
 	}
 }
 
-// stopLaunchers stops the idle processes that fork sandboxes, until the test ends.
+// stopLaunchers stops the idle processes that fork sandboxes until the test ends.
 func stopLaunchers(t *testing.T, b *Backend) {
 	for _, one := range b.launchers.Running() {
 		unix.Kill(one.pid, unix.SIGSTOP)
@@ -76,8 +76,8 @@ type early struct{ context.Context }
 
 func (early) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 4), true }
 
-// TestStuckProgram freezes a sandbox while a program starts in it, by cgroup v1's freezer: as long as that holds them,
-// no signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.
+// TestStuckProgram freezes a sandbox while a program starts in it, with cgroup v1's freezer: no signal ends its
+// processes then. The caller gets the name of the pending step, and Close does not wait for frozen processes.
 func TestStuckProgram(t *testing.T) {
 	freezer := newFreezer(t)
 	b := newImpatient(t, 100*time.Millisecond)
@@ -103,7 +103,7 @@ func TestStuckProgram(t *testing.T) {
 	b.Close()
 }
 
-// TestStuckEnd has a sandbox not end when its program has: Exec returns how that ended, and Close does not wait.
+// TestStuckEnd freezes a sandbox at its program's end: Exec returns the program's result, and Close does not wait.
 func TestStuckEnd(t *testing.T) {
 	freezer := newFreezer(t)
 	b := newImpatient(t, 100*time.Millisecond)
@@ -124,8 +124,8 @@ func TestStuckEnd(t *testing.T) {
 	b.Close()
 }
 
-// TestCancelledAtOnce cancels programs as soon as one of their files is seen: they have begun, whatever the server
-// knows by then.
+// TestCancelledAtOnce cancels programs as soon as one of their files appears: they have begun, even if the server
+// does not know it yet.
 func TestCancelledAtOnce(t *testing.T) {
 	b := newBackend(t, Config{StateDir: t.TempDir()})
 	dir := t.TempDir()
@@ -155,7 +155,7 @@ func TestCancelledAtOnce(t *testing.T) {
 	}
 }
 
-// writer calls itself for each write.
+// writer is called for each write.
 type writer func()
 
 func (w writer) Write(p []byte) (int, error) {
@@ -163,7 +163,8 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newFreezer returns what puts a process, and what it forks, into a frozen cgroup, until the test ends.
+// newFreezer returns a function that puts a process and its later children into a frozen cgroup until the test
+// ends.
 func newFreezer(t *testing.T) func(pid int) {
 	const root = "/sys/fs/cgroup/freezer"
 	dir := filepath.Join(root, "sandboxmcp-test."+strconv.Itoa(os.Getpid()))
@@ -187,7 +188,7 @@ func newFreezer(t *testing.T) func(pid int) {
 	}
 }
 
-// children are the processes of the first thread of pid.
+// children lists the child processes of pid's first thread.
 func children(pid int) (all []int) {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
 	for field := range strings.FieldsSeq(string(text)) {

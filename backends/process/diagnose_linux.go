@@ -24,7 +24,7 @@ var noLandlock = &backends.Refusal{
 	Remedy: remedy.Text{"use a kernel of 5.13 or newer with lsm=landlock,... on its command line"},
 }
 
-// remedies tell the operator how to get a missing layer.
+// remedies are the operator's steps to get a missing layer.
 var remedies = map[string]remedy.Text{
 	backends.LayerUser:     {"use ", remedy.Profile.With("hardened"), ": this profile has no namespaces"},
 	backends.LayerLandlock: noLandlock.Remedy,
@@ -33,7 +33,7 @@ var remedies = map[string]remedy.Text{
 	backends.LayerCgroup:   {"run it as a service with Delegate=yes, or with systemd-run --user --scope -p Delegate=yes"},
 }
 
-// refusal is the error for a layer that policy requires and that is not in force.
+// refusal returns the error for a layer that policy requires and that is missing.
 func refusal(layer, why string) error {
 	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
 }
@@ -74,10 +74,10 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 	return err
 }
 
-// unconfined are the options that give a container of Docker the system calls that sandboxes need.
+// unconfined are the options that permit the system calls of sandboxes in a Docker container.
 const unconfined = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 
-// walls are the steps that every kernel permits at that point of a plan, by prefix, and their layers.
+// walls are steps that every kernel permits at that point of a plan, by prefix, and their layers.
 var walls = []struct{ step, layer string }{
 	{"pivot_root", backends.LayerMount},
 	{"landlock_", backends.LayerLandlock},
@@ -89,7 +89,7 @@ var walls = []struct{ step, layer string }{
 	{"capset", backends.LayerCaps},
 }
 
-// refuseWithheld returns a refusal if the environment of this process denied a call, otherwise nil.
+// refuseWithheld returns a refusal if this process's environment denied a call, otherwise nil.
 func refuseWithheld(err error) *backends.Refusal {
 	failed, is := errors.AsType[*stepError](err)
 	if !is || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
@@ -100,7 +100,7 @@ func refuseWithheld(err error) *backends.Refusal {
 			continue
 		}
 		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + likelyCause(), Remedy: remedy.Text{outside}}
-		if w.layer == backends.LayerMount { // the others are the weaker profile's, too
+		if w.layer == backends.LayerMount { // the weaker profile also has the other layers
 			r.Remedy = append(r.Remedy, ", or choose the weaker containment by name: ", remedy.Profile.With("landlock"))
 		}
 		return r
@@ -108,7 +108,7 @@ func refuseWithheld(err error) *backends.Refusal {
 	return nil
 }
 
-// refuseUnmapped returns a refusal if a file system can't show its files under another owner, otherwise nil.
+// refuseUnmapped returns a refusal if a file system does not support mapping its owners, otherwise nil.
 func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 	failed, is := errors.AsType[*stepError](err)
 	if !is {
@@ -125,10 +125,10 @@ func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 	return nil
 }
 
-// outside tells the operator how to permit a denied call.
+// outside is the operator's remedy for a denied call.
 const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, start it with " + unconfined
 
-// likelyCause returns the likely reason why a call that the kernel has is denied.
+// likelyCause returns the likely reason why a supported call is denied.
 func likelyCause() string {
 	if text, _ := os.ReadFile("/proc/self/status"); procfs.StatusField(text, "Seccomp") == "2" {
 		return "a filter of system calls that sandboxmcp was started under refuses it"
@@ -143,14 +143,14 @@ func isAdministrator() bool {
 	return caps>>unix.CAP_SYS_ADMIN&1 == 1
 }
 
-// readNumber returns the content of a file with one number, "" if it can't be read.
+// readNumber returns the content of a file that contains one number, "" if it can't be read.
 func readNumber(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(string(b))
 }
 
-// appArmorRemedy returns the command that installs a profile under which just this program may make user namespaces, as
-// Ubuntu's release notes describe it.
+// appArmorRemedy returns the command that installs a profile which permits only this program to make user
+// namespaces, as Ubuntu's release notes describe it.
 func appArmorRemedy() string {
 	exe, err := os.Executable()
 	if err != nil {

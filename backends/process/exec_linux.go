@@ -13,7 +13,7 @@ import (
 )
 
 // execPlan returns the plan of a command's process, up to execve. The order matters: limits before Landlock, after
-// which little can be opened. PID 1 has loaded the filter of system calls.
+// which few files can be opened. PID 1 has loaded the seccomp filter.
 func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
 	p := newPlan(88)
 	var ends [3]arg
@@ -29,15 +29,15 @@ func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, chann
 	for i, end := range ends {
 		p.do("dup3", unix.SYS_DUP3, end, val(i), val(0))
 	}
-	// The size of the table, which /proc shows, must not depend on its ancestors' descriptors.
+	// The table's size, which /proc shows, must not depend on the ancestors' descriptors.
 	p.try("dup stdin", unix.SYS_FCNTL, val(0), val(unix.F_DUPFD_CLOEXEC), val(maxStartFD))
 	var private arg
 	if channel != nil {
-		// Descriptor 3 may be one that is still needed, such as the socket to the server.
+		// Descriptor 3 may still be in use, such as for the socket to the server.
 		private = p.get("dup channel", unix.SYS_FCNTL, p.file(channel), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 		p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 	}
-	// PID 1 is not dumpable, and its child would find a /proc/self that belongs to root.
+	// PID 1 is not dumpable, and its child's /proc/self would belong to root.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	p.do("setsid", unix.SYS_SETSID)
 	if pipes.terminal != nil {
@@ -46,7 +46,7 @@ func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, chann
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	setLimits(p, s, cmd.Lasting())
-	// When the host runs out of memory, let it be the sandbox that pays.
+	// If the host runs out of memory, the sandbox should be killed first.
 	self := p.get("open oom_score_adj", unix.SYS_OPENAT, cwd, p.str("/proc/self/oom_score_adj"), val(unix.O_WRONLY|unix.O_CLOEXEC), val(0))
 	p.try("write oom_score_adj", unix.SYS_WRITE, self, p.str("1000"), val(4))
 	status := p.get("open status", unix.SYS_OPENAT, cwd, p.str("/proc/self/status"), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
@@ -89,7 +89,7 @@ func (s *Sandbox) noProgram(cmd backends.Command, err error) error {
 	switch failed.errno {
 	case unix.ENOENT, unix.ENOTDIR, unix.ENAMETOOLONG, unix.ELOOP:
 	case unix.EACCES, unix.ENOEXEC, unix.EISDIR:
-		no.Found = strings.Contains(no.Name, "/") // or else a directory of PATH may be closed
+		no.Found = strings.Contains(no.Name, "/") // otherwise a directory of PATH may be closed
 	default:
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Sandbox) noProgram(cmd backends.Command, err error) error {
 	return no
 }
 
-// CheckCommand refuses arguments that execve can't take.
+// CheckCommand refuses arguments that execve does not accept.
 func CheckCommand(cmd backends.Command) error {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return errors.New("no command")

@@ -15,17 +15,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// Forker is a program that a template becomes: the template's children are forks of it. It speaks with the server as
-// package launch does.
+// Forker is a program that becomes a template: the template's children are its forks. It uses the messages of
+// package launch.
 type Forker struct {
 	File      string // in ForkerDir, with
 	Code      []byte // this content
 	Args, Env []string
 }
 
-// StartForker has a launcher fork a PID 1, which sets up the root of a runtime and becomes a forker. It is never the
-// host's root: it has rights in a user namespace of its own, whose only user is the unprivileged one of the sandboxes,
-// and over the mounts in it.
+// StartForker has a launcher fork a PID 1, which sets up the root of a runtime and becomes a forker. It is never
+// the host's root: its rights are limited to a user namespace of its own, whose only user is the sandboxes'
+// unprivileged one, and to the mounts in it.
 func (b *Backend) StartForker(ctx context.Context, r runtimes.Runtime, f Forker) (*Template, error) {
 	child, err := b.newInit()
 	if err != nil {
@@ -33,7 +33,7 @@ func (b *Backend) StartForker(ctx context.Context, r runtimes.Runtime, f Forker)
 	}
 	one := &Template{cloning: make(chan struct{}, 1), Init: child, checked: time.Now()}
 	s := &Sandbox{backend: b, view: view{runtime: r}, constraints: constraints{limits: backends.DefaultLimits}, Init: child}
-	pipes, err := s.newPipes() // as programs have
+	pipes, err := s.newPipes() // like those of programs
 	if err != nil {
 		child.release()
 		return nil, err
@@ -71,10 +71,10 @@ func lastOutput(output *os.File) string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// ForkerDir is the directory of a forker's file in its own root. Each sandbox mounts a directory of its own over it.
+// ForkerDir is the directory of the forker's file in its own root. Each sandbox mounts its own directory over it.
 const ForkerDir = "/tmp"
 
-// forkerPlans returns two plans: the setup of a template, after which root has to map users, and the rest, up to
+// forkerPlans returns two plans: the setup of a template, after which root has to map users, and the rest up to
 // execve.
 func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, streams [3]*os.File) (first, p *plan) {
 	first = newPlan(112)
@@ -88,8 +88,8 @@ func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, strea
 	}
 	first.ready()
 	p = newPlan(112)
-	// Nobody is root in the namespace in which the forker is executed: to the kernel, a child of it that is not dumpable
-	// is that root's, whose program could list /proc/1/fd, or else the host's.
+	// The namespace has no root when the forker is executed: otherwise the kernel would give a child that is not
+	// dumpable to that root, whose program could list /proc/1/fd, or to the host's root.
 	keepCapabilities(p)
 	if b.root {
 		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
@@ -101,7 +101,7 @@ func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, strea
 	p.do("dup3 control", unix.SYS_DUP3, slot(launch.SlotControl), val(launch.Sock), val(0))
 	p.do("close_range", unix.SYS_CLOSE_RANGE, val(launch.Sock+1), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
-	// Python makes the script's name absolute when it starts.
+	// Python makes the script's name absolute at its start.
 	p.do("chdir "+workspace, unix.SYS_CHDIR, p.str(workspace))
 	return first, p
 }

@@ -19,7 +19,7 @@ func TestHidden(t *testing.T) {
 	}, backendtest.Options{Profile: "hardened"})
 }
 
-// TestHiddenElsewhere shows a directory above what is hidden by another name that a mount gives it.
+// TestHiddenElsewhere mounts a directory above a hidden file under another name.
 func TestHiddenElsewhere(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")
@@ -63,7 +63,7 @@ func TestHiddenElsewhere(t *testing.T) {
 	}
 }
 
-// TestHiddenLandlock is about a profile that can't lay anything over what it shows.
+// TestHiddenLandlock tests hidden files in the profile that can't mount anything over them.
 func TestHiddenLandlock(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

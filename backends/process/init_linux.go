@@ -18,24 +18,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/share"
 )
 
-// Init is the server's handle of a sandbox's PID 1, which has its namespaces and its cgroup before the server knows
+// Init is the server's handle of a sandbox's PID 1, which is in its namespaces and cgroup before the server knows
 // which sandbox it will serve.
 type Init struct {
-	pid         int // as the host sees it
-	uid         int // its host user, where root starts it; else 0
+	pid         int // in the host's PID namespace
+	uid         int // its host user if root starts it; else 0
 	pidfd       *os.File
-	reap        func() error // if this process is its parent; to begin earlier would take a thread
-	users       *share.Users // takes uid back
+	reap        func() error // waits for it if this process is its parent; an earlier wait would take a thread
+	users       *share.Users // owner of uid
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
 	template    *Template     // that forked it
 	visible     visible       // the files that show limits
-	outdated    func() bool   // whether the host's mounts have changed since; nil if a template forked it
-	rooted      bool          // its root directory is a sandbox's since the fork
-	foreign     bool          // not package launch's PID 1, but a forker's
+	outdated    func() bool   // reports whether the host's mounts have changed since; nil if a template forked it
+	rooted      bool          // its root directory has been a sandbox's since the fork
+	foreign     bool          // forked by a forker, not package launch's PID 1
 	subreaper   bool          // without a PID namespace
 	killTimeout time.Duration // see Config.KillTimeout
-	mu          sync.Mutex    // guards pidfd once Remove may be called concurrently, and stuck
+	mu          sync.Mutex    // guards stuck, and pidfd once Remove may be called concurrently
 	stuck       bool          // the kernel has not ended it in time
 }
 
@@ -68,17 +68,17 @@ func (b *Init) execute(ctx context.Context, p *plan, whom byte, fds ...**os.File
 	return err
 }
 
-// PID returns its number, as the host sees it.
+// PID returns the process ID in the host's namespace.
 func (b *Init) PID() int { return b.pid }
 
-// UID returns its host user, where root starts it; else 0.
+// UID returns the host user if root starts PID 1; else 0.
 func (b *Init) UID() int { return b.uid }
 
-// alive reports whether PID 1 still runs.
+// alive reports whether PID 1 is running.
 func (b *Init) alive() bool { return !procfs.HasEnded(b.pidfd) }
 
-// kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes waitable only after
-// the kernel has ended the others. If the kernel does not end it in time, kill returns false.
+// kill kills PID 1 and everything in its PID namespace, and returns when all processes have ended: PID 1 becomes
+// waitable only after the kernel has ended the others. If the kernel does not end it in time, kill returns false.
 func (b *Init) kill() (gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,17 +87,17 @@ func (b *Init) kill() (gone bool) {
 	}
 	b.signal()
 	timeout := b.killTimeout
-	if b.stuck { // it had its time
+	if b.stuck { // the time has been used up before
 		timeout = 0
 	}
 	b.stuck = !procfs.EndsWithin(b.pidfd, timeout)
 	if b.stuck {
-		b.control.Close() // or its readers would wait as long
+		b.control.Close() // otherwise its readers would wait as long
 	}
 	return !b.stuck
 }
 
-// startKill sends the signal of kill, and does not wait.
+// startKill sends kill's signal without waiting.
 func (b *Init) startKill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,16 +106,16 @@ func (b *Init) startKill() {
 	}
 }
 
-// signal begins the end of PID 1 and its descendants. The caller holds mu.
+// signal starts ending PID 1 and its descendants. The caller holds mu.
 func (b *Init) signal() {
 	if b.subreaper {
-		b.control.CloseWrite() // it kills its descendants, and exits
+		b.control.CloseWrite() // makes it kill its descendants and exit
 	} else {
 		unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
 	}
 }
 
-// Remove kills PID 1 and removes its resources; in the background if it is stuck.
+// Remove kills PID 1 and removes its resources, in the background if it is stuck.
 func (b *Init) Remove() {
 	if b.kill() {
 		b.release()
@@ -129,7 +129,7 @@ func (b *Init) Remove() {
 	}()
 }
 
-// release returns the resources of a PID 1 that is gone.
+// release releases the resources of a PID 1 that has ended.
 func (b *Init) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +145,7 @@ func (b *Init) release() {
 	}
 	b.cgroup.Release()
 	b.cgroup = nil
-	b.visible.dir.Close() // of nil, too
+	b.visible.dir.Close() // may be nil
 	if b.users != nil {
 		b.users.Return(b.uid)
 		b.users = nil
@@ -159,8 +159,8 @@ func (b *Init) release() {
 // messages are buffers of encoded plans.
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
-// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A
-// small plan travels in the message, if PID 1 is package launch's.
+// send sends PID 1 a plan with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A
+// small plan is part of the message if PID 1 is package launch's.
 func send(b *Init, p *plan, whom byte) error {
 	const small = 64 << 10
 	hello := [launch.HelloSize]byte{whom}
@@ -172,7 +172,7 @@ func send(b *Init, p *plan, whom byte) error {
 	if len(message) <= small {
 		*buffer = message
 		defer func() {
-			clear(*buffer) // a program's environment may hold secrets
+			clear(*buffer) // a program's environment may contain secrets
 			messages.Put(buffer)
 		}()
 	}

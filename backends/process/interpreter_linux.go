@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// runtime finds the interpreter for a language, once.
+// runtime finds the interpreter for a language, and caches it.
 func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtime, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,8 +35,8 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	return r, nil
 }
 
-// allRuntimes joins the interpreters of all languages that can be shown, for a command, which may start any of them. In the
-// profile "landlock", a sandbox of root's can't pass directories that are closed to others.
+// allRuntimes merges the usable interpreters of all languages for a command, which may start any of them. In the
+// profile "landlock", sandboxes started by root can't enter directories that are closed to others.
 func (b *Backend) allRuntimes(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
 	for _, language := range backends.Languages {
 		r, err := b.runtime(ctx, language)
@@ -48,7 +48,7 @@ func (b *Backend) allRuntimes(ctx context.Context, landlockOnly bool) (all runti
 	return runtimes.Merge(backends.AnyProgram, each), each
 }
 
-// closedParent returns the parent directory of name that other users can't pass, "" if there is none.
+// closedParent returns the parent directory of name that other users can't enter, "" if there is none.
 func closedParent(name string) string {
 	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
@@ -58,12 +58,12 @@ func closedParent(name string) string {
 	return ""
 }
 
-// Runtime returns the interpreter for a language, found once, without its version; Why has the reason if there is none.
+// Runtime returns the interpreter for a language, without its version; if there is none, Why has the reason.
 func (b *Backend) Runtime(ctx context.Context, language string) backends.Runtime {
 	return b.describe(ctx, language, false)
 }
 
-// describe describes the interpreter for a language, with its version if that is asked for.
+// describe describes the interpreter for a language, with its version if versioned.
 func (b *Backend) describe(ctx context.Context, language string, versioned bool) backends.Runtime {
 	r, err := b.runtime(ctx, language)
 	var version string
@@ -76,7 +76,7 @@ func (b *Backend) describe(ctx context.Context, language string, versioned bool)
 	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: remedy.Text{r.Why}}
 }
 
-// resolve replaces args[0], if it is the name of a runtime, and returns the candidate paths of the program inside.
+// resolve replaces args[0] if it is the name of a runtime, and returns the candidate paths of the program inside.
 func (s *Sandbox) resolve(args, env []string) []string {
 	name := args[0]
 	for _, r := range append(slices.Clone(s.joined), s.runtime) {
@@ -94,7 +94,7 @@ func (s *Sandbox) resolve(args, env []string) []string {
 	}
 	var places []string
 	for dir := range strings.SplitSeq(searchPath(env), ":") {
-		if dir != "" { // or else it is the working directory
+		if dir != "" { // otherwise it is the working directory
 			dir = s.insidePath(dir)
 		}
 		places = append(places, filepath.Join(dir, name))
@@ -116,8 +116,8 @@ func (s *Sandbox) programPath() string {
 	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
 }
 
-// Environ returns the program's whole environment. Caches and settings go to /tmp, so that only the program's own files
-// are left in the workspace.
+// Environ returns the program's complete environment. Caches and settings go to /tmp, so that the workspace
+// contains only the program's own files.
 func (s *Sandbox) Environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
 	user := "sandbox"
@@ -127,23 +127,23 @@ func (s *Sandbox) Environ(extra []string) []string {
 	case s.home != "":
 		user, home = backends.Spec{Home: s.home}.User()
 	}
-	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
+	// Numeric libraries start one thread per CPU of the machine, which the limits may not allow.
 	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
-	env := append(backends.RuntimeVariables(s.limits, runtime.NumCPU()), strings.Split( // one text takes less than one for each
+	env := append(backends.RuntimeVariables(s.limits, runtime.NumCPU()), strings.Split( // splitting one string costs less than one append each
 		"OMP_NUM_THREADS="+threads+"\x00OPENBLAS_NUM_THREADS="+threads+
-			// The search for leaks begins with ptrace, and fails the program when that is refused.
+			// The leak checker starts with ptrace, and fails the program if that is refused.
 			"\x00ASAN_OPTIONS=detect_leaks=0\x00LSAN_OPTIONS=detect_leaks=0"+
 			"\x00PATH="+s.programPath()+"\x00HOME="+home+"\x00USER="+user+"\x00LOGNAME="+user+"\x00SHELL=/bin/sh"+
 			"\x00LANG=C.UTF-8\x00TMPDIR="+tmp+"\x00XDG_CACHE_HOME="+tmp+"/.cache\x00XDG_CONFIG_HOME="+tmp+"/.config"+
 			"\x00npm_config_cache="+tmp+"/.npm"+
 			"\x00PYTHONUNBUFFERED=1\x00PYTHONDONTWRITEBYTECODE=1", "\x00")...)
-	if s.landlockOnly { // or git sees the host's settings, may not read them, and gives up
+	if s.landlockOnly { // otherwise git sees the host's settings, can't read them, and fails
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}
 	return mergeEnv(env, extra)
 }
 
-// mergeEnv adds extra to env, and uses its memory; later entries override, and a name appears once.
+// mergeEnv adds extra to env, and uses its memory; later entries override earlier ones, and each name appears once.
 func mergeEnv(env, extra []string) []string {
 	all := append(env, extra...)
 	at, out := make(map[string]int, len(all)), all[:0]
@@ -159,7 +159,8 @@ func mergeEnv(env, extra []string) []string {
 	return out
 }
 
-// insidePath returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
+// insidePath returns the path of a command's directory inside: in the profile "landlock" the workspace is
+// elsewhere.
 func (s *Sandbox) insidePath(dir string) string {
 	dir = cmp.Or(dir, s.home, workspace)
 	if s.landlockOnly && paths.Within(dir, workspace) {

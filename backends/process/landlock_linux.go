@@ -57,8 +57,8 @@ type rule struct {
 	access uint64
 }
 
-// rules returns the rules of a sandbox. In a hardened one, every visible file may be read; without a root directory of
-// its own, only the named paths.
+// rules returns the rules of a sandbox. In a hardened one, every visible file may be read; without a root directory
+// of its own, only the named paths.
 func (s *Sandbox) rules() []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{
@@ -83,10 +83,10 @@ func (s *Sandbox) rules() []rule {
 	return rules
 }
 
-// restrict restricts the process by all rights that the kernel's ABI knows.
+// restrict restricts the process by all rights of the kernel's Landlock ABI.
 //
-// TCP is restricted only where there is no network namespace: inside one, the only network is the sandbox's own
-// loopback, where programs may listen.
+// TCP is restricted only without a network namespace: with one, the only network is the sandbox's own loopback,
+// where programs may listen.
 func restrict(p *plan, s *Sandbox, abi int) {
 	fs, net, scoped := handledRights(abi)
 	if !s.landlockOnly {
@@ -100,14 +100,15 @@ func restrict(p *plan, s *Sandbox, abi int) {
 	probe := []arg{cwd, p.str("/proc/self/comm"), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)}
 	fd := p.get("open /proc/self/comm", unix.SYS_OPENAT, probe...)
 	p.do("close /proc/self/comm", unix.SYS_CLOSE, fd)
-	// PID 1 has set no_new_privs; where that was not so, this call would fail.
+	// PID 1 has set no_new_privs; otherwise this call would fail.
 	p.do("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, val(0))
 	p.do("close ruleset", unix.SYS_CLOSE, ruleset)
-	// See that it holds: what could be opened a moment ago can't be any more.
+	// Test the ruleset: a path that could be opened just before must be refused now.
 	p.refused(unix.EACCES, "landlock self-test", unix.SYS_OPENAT, probe...)
 }
 
-// attrSize returns the size of landlock_ruleset_attr that an ABI accepts; a longer one is E2BIG.
+// attrSize returns the size of landlock_ruleset_attr that an ABI accepts; the kernel refuses a longer one with
+// E2BIG.
 func attrSize(abi int) int {
 	switch {
 	case abi < 4:
@@ -118,18 +119,18 @@ func attrSize(abi int) int {
 	return 24
 }
 
-// addRule adds one rule. A missing path is skipped, and a path that is not a directory gets no rights of directories.
+// addRule adds one rule. It skips a missing path, and grants no directory rights to a path that is not a directory.
 func addRule(p *plan, ruleset arg, r rule, fs uint64) {
 	fd := p.tryOpen(r.path, unix.O_PATH)
 	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
-		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the directory's descriptor comes next
+		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the directory's descriptor follows
 		p.poke(arg{v: attr.v + 8}, fd)
 		p.try("landlock_add_rule "+r.path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, val(unix.LANDLOCK_RULE_PATH_BENEATH), attr, val(0))
 	}
 	p.try("close "+r.path, unix.SYS_CLOSE, fd)
 }
 
-// landlockRules returns the paths of the host that a program may use when it has no root directory of its own.
+// landlockRules returns the host paths that a program may use without a root directory of its own.
 func landlockRules(s *Sandbox) []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
@@ -155,16 +156,16 @@ func landlockRules(s *Sandbox) []rule {
 	return rules
 }
 
-// landlockSetup returns the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces.
-// There are no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp
-// and limits. The stand-in is a subreaper: orphans become its children, and it kills them all when the server closes
-// its socket or dies.
+// landlockSetup returns the plan of PID 1's substitute in the profile "landlock", for hosts that forbid user
+// namespaces. It makes no namespaces: the host's processes and mounts stay visible, and the sandbox relies on
+// Landlock, seccomp and limits. The substitute is a subreaper: orphans become its children, and it kills them all
+// when the server closes its socket or dies.
 func (b *Backend) landlockSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	joinCgroups(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {
-		dropBounding(p, launch.AnyErrno) // which it may lack the right to
+		dropBounding(p, launch.AnyErrno) // it may lack the right to
 		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}
@@ -172,7 +173,8 @@ func (b *Backend) landlockSetup(s *Sandbox) *plan {
 	return p
 }
 
-// makeWorkspace makes the workspace of a sandbox that can't mount one, and a directory for temporary files beside it.
+// makeWorkspace makes the workspace of a sandbox that can't mount one, and beside it a directory for temporary
+// files.
 func (s *Sandbox) makeWorkspace() error {
 	if err := s.backend.lockWorkDir(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
@@ -194,16 +196,16 @@ func (s *Sandbox) makeWorkspace() error {
 	return nil
 }
 
-// workDir returns the directory of the workspaces of the profile "landlock". The unprivileged user of root's sandboxes
-// could not pass root's state directory.
+// workDir returns the directory of the workspaces of the profile "landlock". The unprivileged user of root's
+// sandboxes can't enter root's state directory.
 func (b *Backend) workDir() string {
 	if b.root {
-		return "/var/lib/sandboxmcp/work" // on disk: what lies in /run takes memory
+		return "/var/lib/sandboxmcp/work" // on disk: files in /run take memory
 	}
 	return filepath.Join(b.config.StateDir, "work")
 }
 
-// lockWorkDir makes and locks, once, the directory of all workspaces of this server, and removes those of dead servers.
+// lockWorkDir makes and locks, once, the directory of this server's workspaces, and removes those of dead servers.
 func (b *Backend) lockWorkDir() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +222,7 @@ func (b *Backend) lockWorkDir() error {
 	return err
 }
 
-// closeWork removes that directory.
+// closeWork removes this server's directory of workspaces.
 func (b *Backend) closeWork() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -230,7 +232,7 @@ func (b *Backend) closeWork() {
 	}
 }
 
-// removeAll removes a directory and its content, also where a program removed the right to.
+// removeAll removes a directory and its contents, even if a program removed the permission to.
 func removeAll(dir string) error {
 	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -251,7 +253,8 @@ func (b *Backend) removeDeadWork() {
 	}
 }
 
-// serveNotifications acts on files that the sandbox may write, see package notify.
+// serveNotifications performs the calls that the filter forwards, on files that the sandbox may write: see package
+// notify.
 func (s *Sandbox) serveNotifications(listener *os.File) {
 	var roots []string
 	for _, r := range s.rules() {

@@ -14,15 +14,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// TestTakesOverFirst sees that the launcher's process runs before packages of this module's
-// dependencies are initialised, which would cost each start milliseconds and megabytes. Some that import
-// next to nothing come first all the same, with a table or two.
+// TestTakesOverFirst checks that the launcher runs before packages of this module's dependencies are initialised,
+// which would cost each start milliseconds and megabytes. Some packages with almost no imports still come first,
+// and initialise a table or two.
 func TestTakesOverFirst(t *testing.T) {
 	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn.Close() // nobody is at the other end: the launcher exits at once
+	conn.Close() // without a server, the launcher exits at once
 	defer theirs.Close()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{launch.Name}
@@ -51,8 +51,8 @@ func TestTakesOverFirst(t *testing.T) {
 	}
 }
 
-// TestPlanStopsAtFirstFailure sees that a step which answers otherwise than it must ends PID 1,
-// and that the error names the step.
+// TestPlanStopsAtFirstFailure checks that a step with an unexpected result ends PID 1, and that the error names the
+// step.
 func TestPlanStopsAtFirstFailure(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -25,7 +25,7 @@ func (b *Backend) Spawn(ctx context.Context, s *Sandbox) (*Init, error) {
 	return b.SpawnByLauncher(ctx, 0)
 }
 
-// newInit returns the handle of a PID 1 to be spawned, with a host user of its own where root starts it.
+// newInit returns the handle of a PID 1 to be spawned, with a host user of its own if root starts it.
 func (b *Backend) newInit() (child *Init, err error) {
 	child = &Init{killTimeout: b.config.KillTimeout}
 	if b.root {
@@ -35,12 +35,12 @@ func (b *Backend) newInit() (child *Init, err error) {
 	return child, err
 }
 
-// SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are
-// made while a launcher starts, if one has to.
+// SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan
+// are made while a launcher starts, if necessary.
 func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, error) {
 	if cgroup.IsUnified() {
-		// Before a launcher starts: finding a cgroup may move this process into another, and a
-		// launcher left behind could not fork into its children.
+		// Before a launcher starts: finding a cgroup may move this process into another one, and a launcher that
+		// stays behind could not fork into its children.
 		b.cgroups.FindBase()
 	}
 	var beside sync.WaitGroup
@@ -74,7 +74,7 @@ func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, err
 	return child, nil
 }
 
-// EnsureLauncher starts a launcher, if there is none. A failure shows where the launcher is needed.
+// EnsureLauncher starts a launcher if there is none. A later start reports its failure.
 func (b *Backend) EnsureLauncher(ctx context.Context) {
 	if one, err := b.launchers.Acquire(ctx, "", b.startLauncher); err == nil {
 		one.Spawned()
@@ -82,8 +82,8 @@ func (b *Backend) EnsureLauncher(ctx context.Context) {
 	}
 }
 
-// startLauncher executes this program again, which package launch takes over at once: the launcher is a template with
-// the server's root directory. A session of its own shields it from the terminal's Ctrl-C.
+// startLauncher executes this program again, which package launch takes over at once: the launcher is a template
+// with the server's root directory. A session of its own protects it from the terminal's Ctrl-C.
 func (b *Backend) startLauncher(context.Context) (*Template, error) {
 	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *Backend) startLauncher(context.Context) (*Template, error) {
 		ExtraFiles:  []*os.File{theirs}, // becomes launch.Sock
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	}
-	if b.config.Inside { // where programs of the same user see it
+	if b.config.Inside { // programs of the same user see it there
 		cmd.Args = append(cmd.Args, launch.Closed)
 	}
 	if err := cmd.Start(); err != nil {
@@ -120,8 +120,8 @@ func (b *Backend) startLauncher(context.Context) (*Template, error) {
 	}}, nil
 }
 
-// fork has a launcher fork child's process with flags (CLONE_*). If the launcher has died while it was idle, nothing
-// has begun, and another is tried.
+// fork has a launcher fork child's process with flags (CLONE_*). If the launcher has died while it was idle, the
+// request has had no effect, and another launcher is tried.
 func (b *Backend) fork(ctx context.Context, child *Init, flags uint64) (err error) {
 	for range 2 {
 		var one *Template

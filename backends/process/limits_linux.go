@@ -16,20 +16,20 @@ import (
 )
 
 // boundsOf converts a sandbox's limits. The program's files are charged to the cgroup, too: its limit bounds both
-// together, and the watcher keeps RAM alone below its own.
+// together, and the watcher enforces the lower limit for RAM alone.
 func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 	return cgroup.Bounds{Memory: l.RAM + l.Disk, Sockets: l.RAM, CPU: l.CPU, Tasks: int64(tasks)}
 }
 
-// setLimits sets the limits of each process. The limits of the whole tree are enforced by the cgroup or the watcher.
+// setLimits sets the limits of each process. The cgroup or the watcher enforces those of the whole tree.
 func setLimits(p *plan, s *Sandbox, lasting bool) {
 	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
 	if lasting { // the session's own limits bound it
 		seconds = unlimited
 	}
-	// Where the sandbox has a file system of its own, that bounds its files, and files with holes are no harm. In a
-	// directory of the host this is only against an accident.
+	// If the sandbox has a file system of its own, that bounds its files, and sparse files are harmless. In a
+	// directory of the host this only prevents accidents.
 	file, maxFile := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
 	switch {
 	case s.landlockOnly:
@@ -37,12 +37,12 @@ func setLimits(p *plan, s *Sandbox, lasting bool) {
 	case !s.writesHost():
 		file = unlimited
 	}
-	// Where a cgroup counts, let it be the one that refuses, because it tells.
+	// If a cgroup counts tasks, it should be the one that refuses, because it reports refusals.
 	tasks := s.tasks
 	switch {
-	case !s.HasNamespaces() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
+	case !s.HasNamespaces() && s.cgroup.Enforces("pids"): // the user has other sandboxes, too: only the cgroup counts this one's
 		tasks = unix.RLIM_INFINITY - 1
-	case !s.HasNamespaces(): // without a user namespace, the kernel counts all that the user runs
+	case !s.HasNamespaces(): // without a user namespace, the kernel counts all processes of the user
 		tasks += threadsOf(s.hostUID())
 	case s.cgroup.Enforces("pids"):
 		tasks += 8
@@ -52,19 +52,19 @@ func setLimits(p *plan, s *Sandbox, lasting bool) {
 		id         int
 		soft, hard uint64
 	}{
-		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may have more: wall time and cores bound it
+		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may raise it: wall time and cores bound it
 		{"FSIZE", unix.RLIMIT_FSIZE, file, maxFile},
-		// Open files are counted for the whole host (fs.file-max), and each process has as many as that: the usual 1,024 with
-		// the default number of processes in any language.
+		// Open files count for the whole host (fs.file-max), and each process may have this number: the usual 1,024
+		// with the default number of processes in any language.
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 288<<10/s.tasks))},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
-		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory,
-		// and leased secrets in it, to a program of the host's root: core(5).
+		// 1 means no core dump at all to the kernel: with 0, a core_pattern that begins with a pipe still passes
+		// the memory, including leased secrets, to a program of the host's root: core(5).
 		{"CORE", unix.RLIMIT_CORE, 1, 1},
-		// Signals that wait, and timers, are counted for the user, and an ordinary user's sandboxes are one.
+		// Pending signals and timers count for the user, and all sandboxes of an ordinary user share one.
 		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
-		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
-		// (8 MiB for each thread's stack): this only ends programs that grow faster than the watcher polls.
+		// Reserved but untouched address space is harmless, and runtimes reserve a lot (8 MiB for each thread's
+		// stack): this only ends programs that grow faster than the watcher polls.
 		{"DATA", unix.RLIMIT_DATA, s.dataLimit(), s.dataLimit()},
 		{"MSGQUEUE", unix.RLIMIT_MSGQUEUE, 819200, 819200},
 		{"MEMLOCK", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
@@ -75,10 +75,10 @@ func setLimits(p *plan, s *Sandbox, lasting bool) {
 	}
 }
 
-// dataLimit returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where
-// nothing bounds it between two polls, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its start
-// and Java 500, or the stacks of all threads, 8 MiB each, if those are more; and four times the RAM limit, or 4 GiB,
-// where that can be raised later.
+// dataLimit returns RLIMIT_DATA: unlimited if a cgroup bounds the memory, since sanitizers reserve terabytes.
+// Otherwise nothing bounds memory between two polls, and it is the RAM limit and 1 GiB, of which Node reserves
+// about 150 MB at its start and Java 500, or the stacks of all threads, 8 MiB each, if those are more; and four
+// times the RAM limit, or 4 GiB, if the limit can be raised later.
 func (s *Sandbox) dataLimit() uint64 {
 	switch {
 	case s.cgroup.Enforces("memory"):
@@ -89,7 +89,7 @@ func (s *Sandbox) dataLimit() uint64 {
 	return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
 }
 
-// capRlimit keeps r below the server's own hard limit, which a process without privilege can't raise.
+// capRlimit limits r to the server's own hard limit, which an unprivileged process can't raise.
 func (s *Sandbox) capRlimit(id int, r unix.Rlimit) unix.Rlimit {
 	var own unix.Rlimit
 	if unix.Getrlimit(id, &own) == nil {
@@ -99,7 +99,7 @@ func (s *Sandbox) capRlimit(id int, r unix.Rlimit) unix.Rlimit {
 	return r
 }
 
-// threadsOf counts the threads of a user on this host.
+// threadsOf counts a user's threads on this host.
 func threadsOf(uid int) uint64 {
 	var sum uint64
 	names, _ := filepath.Glob("/proc/[1-9]*/status")
@@ -113,7 +113,7 @@ func threadsOf(uid int) uint64 {
 	return sum
 }
 
-// checkCgroup discards a container's cgroup that was made for another purpose.
+// checkCgroup discards a container's cgroup that was created for another purpose.
 func (s *Sandbox) checkCgroup() {
 	if s.inContainer && s.cgroup != nil && !s.cgroup.MatchesLimits(s.limits.RAM, s.limits.Disk) {
 		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
@@ -130,15 +130,15 @@ func (b *Backend) Cgroup() string {
 	return g.Detail()
 }
 
-// disks are the writable directories of a container, each a file system of its own, except a workspace that is the
-// host's.
+// disks are the writable directories of a container, each a file system of its own, except a workspace that is a
+// host directory.
 var disks = []string{workspace, "/tmp", "/dev/shm"}
 
-// maxFiles bounds the number of files in each of disks, also where the engine could not be configured to: it is the
-// bound of a hardened sandbox.
+// maxFiles bounds the number of files in each of disks, also if the engine could not be configured to: a hardened
+// sandbox has the same bound.
 const maxFiles = 256 << 10
 
-// diskUsed returns how many bytes the sandbox's file system holds; of several, their sum.
+// diskUsed returns the bytes used in the sandbox's file systems.
 func (s *Sandbox) diskUsed() int64 {
 	if s.landlockOnly {
 		return s.dirsUsed()
@@ -146,7 +146,7 @@ func (s *Sandbox) diskUsed() int64 {
 	return used(s.statDisks())
 }
 
-// used returns the bytes that file systems hold, in total.
+// used returns the total bytes used in file systems.
 func used(disks []unix.Statfs_t) (sum int64) {
 	for _, st := range disks {
 		sum += int64(st.Blocks-st.Bfree) * st.Bsize
@@ -154,7 +154,7 @@ func used(disks []unix.Statfs_t) (sum int64) {
 	return sum
 }
 
-// diskFull reports whether one of the sandbox's file systems has no space left.
+// diskFull reports whether one of the sandbox's file systems is full.
 func (s *Sandbox) diskFull() bool {
 	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
 }
@@ -184,7 +184,7 @@ func (s *Sandbox) statDisks() []unix.Statfs_t {
 
 // dirsUsed adds up the size of the files in the sandbox's own directories, in bytes.
 func (s *Sandbox) dirsUsed() int64 {
-	const inode = 1 << 10 // or empty files could use up those of the host, and each poll would take longer
+	const inode = 1 << 10 // otherwise empty files could use up the host's inodes, and slow down each poll
 	var sum int64
 	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -203,7 +203,7 @@ func (s *Sandbox) diskExceeded() bool {
 	if s.landlockOnly {
 		return s.dirsUsed() > s.limits.Disk
 	}
-	// A file system that is full to the last byte must report it (ENOSPC), although there is a little in another.
+	// A full file system must report ENOSPC, although another one has a little space left.
 	const slack = 4 << 20
 	disks := s.statDisks()
 	return used(disks) > s.limits.Disk+slack ||

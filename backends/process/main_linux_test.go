@@ -23,8 +23,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestMain lets the test binary be other things: a server that a test kills, or the only process
-// of a host that forbids user namespaces.
+// TestMain gives the test binary other roles: a server that a test kills, or the only process of a host that
+// forbids user namespaces.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SANDBOXMCP_TEST_ROLE") {
 	case "server":
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve starts four sandboxes, in each a program with a child that left its session, says so, and
-// waits to be killed.
+// serve starts four sandboxes with a program whose child has left its session, reports that, and waits to be
+// killed.
 func serve() {
 	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
 	for range 4 {
@@ -60,7 +60,7 @@ type writerFunc func([]byte)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
-// refuse has the kernel answer a system call with an error from now on, in this process and those that it starts. prctl
+// refuse makes the kernel answer a system call with an error from now on, in this process and its children. prctl
 // is refused for one option only.
 func refuse(call, option uint32, errno unix.Errno) {
 	list := []netbpf.Instruction{
@@ -93,7 +93,7 @@ func refuse(call, option uint32, errno unix.Errno) {
 	runtime.UnlockOSThread()
 }
 
-// start runs one program and prints what came of it.
+// start runs one program and prints its result.
 func start() {
 	if n, err := strconv.ParseUint(os.Getenv("SANDBOXMCP_TEST_FILES"), 10, 32); err == nil {
 		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n})
@@ -116,8 +116,8 @@ func start() {
 	b.Close()
 }
 
-// TestServerKilled kills a server with SIGKILL while programs run in its sandboxes: they are gone
-// at once, and the next server removes the directories that are left.
+// TestServerKilled kills a server with SIGKILL while programs run in its sandboxes: they end at once, and the next
+// server removes the leftover directories.
 func TestServerKilled(t *testing.T) {
 	for _, profile := range []string{"hardened", "landlock"} {
 		t.Run(profile, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestServerKilled(t *testing.T) {
 			cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile)
 			hosttest.StartServer(t, cmd)
 			descendants := hosttest.Descendants(cmd.Process.Pid)
-			if len(descendants) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
+			if len(descendants) < 9 { // a launcher, and PID 1, bash and sleep in each sandbox
 				t.Fatalf("the server has only %d processes below it", len(descendants))
 			}
 			name := cgroup.Identity(cmd.Process.Pid)
@@ -137,7 +137,7 @@ func TestServerKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Close()
-			b.Close() // waits until it has swept up
+			b.Close() // waits for the removal of leftovers
 			for _, dir := range b.cgroups.ParentDirs() {
 				if left, _ := filepath.Glob(filepath.Join(dir, name+"*")); len(left) > 0 {
 					t.Errorf("the killed server's %s is still there", left)
@@ -147,7 +147,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// TestDescendants finds a process whose first thread has ended, which the kernel calls a zombie, and what is below it.
+// TestDescendants finds a process whose first thread has ended, which the kernel reports as a zombie, and its
+// descendants.
 func TestDescendants(t *testing.T) {
 	python := hosttest.Program(t, "python3")
 	cmd := exec.Command(python, "-c", `import ctypes, os, threading, time
@@ -170,9 +171,9 @@ ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)`)
 	s.killTree(cmd.Process.Pid)
 }
 
-// TestUserNamespacesForbidden is a host that forbids user namespaces: inside a user namespace
-// whose own limit is zero. A hardened sandbox is refused with the remedy; the weaker profile,
-// chosen by name, runs and does not pretend.
+// TestUserNamespacesForbidden simulates a host that forbids user namespaces, inside a user namespace whose own
+// limit is zero. A hardened sandbox is refused with the remedy; the weaker profile, chosen by name, runs and claims
+// no more than it has.
 func TestUserNamespacesForbidden(t *testing.T) {
 	forbid := []string{"unshare", "--kill-child", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc",
 		"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"`, "sh"}
@@ -204,8 +205,8 @@ func TestUserNamespacesForbidden(t *testing.T) {
 	})
 }
 
-// TestFilteredHost starts the backend under filters of system calls, as containers and services have: the refusal names
-// the call and says what to type, and where that is the weaker profile, it runs.
+// TestFilteredHost starts the backend under seccomp filters like those of containers and services: the refusal
+// names the call and a command to type; if that selects the weaker profile, it runs.
 func TestFilteredHost(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -253,7 +254,7 @@ func TestFilteredHost(t *testing.T) {
 			if got := strings.Contains(out, "--profile landlock"); got != c.weaker {
 				t.Errorf("the weaker profile is offered: %v, want %v: %s", got, c.weaker, out)
 			}
-			if c.weaker && c.errno != unix.EINVAL { // of a filter; a kernel's would be for the flags
+			if c.weaker && c.errno != unix.EINVAL { // a filter's errno; the kernel's own EINVAL would be about the flags
 				needProfile(t, "landlock")
 				if out := run("landlock"); !strings.HasPrefix(out, "inside\nok ") {
 					t.Errorf("the weaker profile: %s", out)
@@ -263,7 +264,7 @@ func TestFilteredHost(t *testing.T) {
 	}
 }
 
-// TestFewFiles starts the backend where it may open too few files: that is what the error says, whichever step fails.
+// TestFewFiles starts the backend with a low limit of open files: the error names that, whichever step fails.
 func TestFewFiles(t *testing.T) {
 	for files := 10; files < 60; files += 2 {
 		t.Run(fmt.Sprint(files), func(t *testing.T) {
@@ -278,7 +279,7 @@ func TestFewFiles(t *testing.T) {
 	}
 }
 
-// TestOrdinaryUser runs as one, when we are root: all containment layers, without any privilege.
+// TestOrdinaryUser runs as an ordinary user if we are root: all containment layers, without any privilege.
 func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("we are one already, and every test says it")
@@ -307,7 +308,7 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestOldLandlock masks the kernel's ABI: each older one must do, and say its number.
+// TestOldLandlock simulates each older ABI: the sandbox must start, and report the ABI.
 func TestOldLandlock(t *testing.T) {
 	kernel := newBackend(t, Config{}).landlockABI
 	for abi := range kernel {

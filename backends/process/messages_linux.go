@@ -14,10 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// messageSize is the size of every message to the server; a status has text behind it.
+// messageSize is the size of every message to the server; text follows a status.
 const messageSize = int64(unsafe.Sizeof(launch.Message{}))
 
-// messageBytes returns the memory of m, in which it is sent and received.
+// messageBytes returns the memory of m, for sending and receiving.
 func messageBytes(m *launch.Message) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(m)), messageSize)
 }
@@ -47,18 +47,18 @@ func (p *plan) sendMessage(what string, m arg, size int64, fds ...arg) {
 	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
 }
 
-// A status message has, behind the launch.Message, a link of linkSize bytes for each of namespaceLinks, then the
-// content of /proc/self/status.
+// In a status message, the launch.Message is followed by a link of linkSize bytes for each of namespaceLinks, and
+// the content of /proc/self/status.
 const (
 	linkSize   = 64
 	statusSize = 4096
 )
 
-// namespaceLinks are read back, in this order, from /proc/self/ns.
+// namespaceLinks are the links that a status message reads from /proc/self/ns, in this order.
 var namespaceLinks = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
-// report sends a status message: the kernel's view of the process that is about to become the program. If the plan has
-// made a terminal, the message carries its master.
+// report sends a status message: the kernel's view of the process that is about to become the program. If the plan
+// has made a terminal, the message carries its master.
 func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.room(size)
@@ -74,8 +74,8 @@ func (p *plan) report(status arg, fds ...arg) {
 	p.sendMessage("status", buf, int64(size), fds...)
 }
 
-// socketPair returns a connection of a kind that can carry descriptors, and its other end. SOCK_SEQPACKET preserves
-// message boundaries.
+// socketPair returns a connection that can carry descriptors, and its other end. SOCK_SEQPACKET preserves message
+// boundaries.
 func socketPair(kind int) (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -91,11 +91,11 @@ func socketPair(kind int) (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// receive reads one message, and returns its length and its descriptors.
+// receive reads one message, and returns its length and descriptors.
 func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
 	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)
-	if errors.Is(err, unix.ECONNRESET) { // it ended with a message of ours unread: its earlier messages come after that error
+	if errors.Is(err, unix.ECONNRESET) { // the peer ended with an unread message of ours: its earlier messages follow that error
 		n, oobn, flags, _, err = conn.ReadMsgUnix(buf, oob)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	if n == 0 {
 		return 0, nil, io.EOF
 	}
-	if flags&unix.MSG_CTRUNC != 0 { // oob has room for all that a message may carry
+	if flags&unix.MSG_CTRUNC != 0 { // oob has room for the maximum number of descriptors
 		err = fmt.Errorf("receive descriptors: %w", unix.EMFILE)
 	}
 	if oobn == 0 {
@@ -132,12 +132,12 @@ func (e *namespaceError) Error() string { return e.err.Error() }
 
 func (e *namespaceError) Unwrap() error { return e.err }
 
-// forkError is a fork that failed: the template is well, and the host denied the request.
+// forkError is a failed fork: the template works, and the host denied the request.
 type forkError struct{ err error }
 
 func (e *forkError) Error() string { return e.err.Error() }
 
 func (e *forkError) Unwrap() error { return e.err }
 
-// isForkError reports whether the template that returned err can be used again.
+// isForkError reports whether the template that returned err remains usable.
 func isForkError(err error) bool { return errors.As(err, new(*forkError)) }

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// checkMounts refuses mounts that can't be shown at their places, and returns spec with the host's links followed.
+// checkMounts refuses mounts that can't be made at their places, and returns spec with the host's links resolved.
 func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := backends.CheckPlaces(spec); err != nil {
 		return spec, err
@@ -33,7 +33,7 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 		return resolved, err
 	}
 	if spec.Profile == "landlock" {
-		if resolved.Workspace.Propose { // a copy leaves out what is hidden
+		if resolved.Workspace.Propose { // a copy leaves out hidden files
 			mounted := resolved
 			mounted.Workspace = backends.Mount{}
 			return resolved, hidden.RefuseUncovered(mounted, "the profile landlock, which can't mount, can't hide")
@@ -60,13 +60,13 @@ func (s *Sandbox) checkRuntime(asked []backends.Mount) error {
 	return nil
 }
 
-// checkRights refuses mounts for writing with files in them whose rights others would get by what programs write there:
-// see [backends.CheckRights].
+// checkRights refuses writable mounts that contain files whose privileges others would gain from a program's
+// writes: see [backends.CheckRights].
 func checkRights(ctx context.Context, mounts []backends.Mount) error {
 	for _, m := range mounts {
 		uid := os.Geteuid()
 		if info, err := os.Stat(m.Host); uid == 0 && err == nil {
-			uid = int(info.Sys().(*syscall.Stat_t).Uid) // whom own maps
+			uid = int(info.Sys().(*syscall.Stat_t).Uid) // the user that own maps
 		}
 		if err := backends.CheckRights(ctx, m, uid); err != nil {
 			return err
@@ -75,8 +75,8 @@ func checkRights(ctx context.Context, mounts []backends.Mount) error {
 	return nil
 }
 
-// mapOwners makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the
-// host's files to the sandbox's user, and created files back: mount_setattr(2).
+// mapOwners makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of
+// the host's files to the sandbox's user, and created files back: mount_setattr(2).
 func (s *Sandbox) mapOwners(ctx context.Context) error {
 	if s.uid == 0 || s.landlockOnly {
 		return nil
@@ -94,8 +94,9 @@ func (s *Sandbox) mapOwners(ctx context.Context) error {
 	return nil
 }
 
-// idmap makes a user namespace by a process that lives only until its maps are written. Of a mount that is read-only on
-// the host, all other users are mapped to themselves: an overlay copies no file of a user without a number.
+// idmap makes a user namespace with a process that lives only until its maps are written. With all, it maps all
+// other users to themselves, for a mount that is read-only on the host: an overlay can't copy a file whose owner is
+// unmapped.
 func (b *Backend) idmap(ctx context.Context, host string, uid int, all bool) (*os.File, error) {
 	info, err := os.Stat(host)
 	if err != nil {
@@ -123,7 +124,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int, all bool) (*o
 	return os.Open(proc + "ns/user")
 }
 
-// swap returns the lines of a map in which two numbers change places, and all others stay what they are.
+// swap returns the lines of a map in which two IDs are swapped, and all others are unchanged.
 func swap(a, b uint32) (lines string) {
 	next := uint64(0)
 	for _, n := range slices.Compact([]uint32{min(a, b), max(a, b)}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestMountsOfTheHost has mounts that would show more than files. Package backends has all the cases.
+// TestMountsOfTheHost requests mounts that would show more than files. Package backends tests all cases.
 func TestMountsOfTheHost(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -44,7 +44,8 @@ func TestMountsOfTheHost(t *testing.T) {
 	}
 }
 
-// TestRightsOfFiles has root show a directory with files that belong to its owner and have rights of their own.
+// TestRightsOfFiles has root mount a directory with files that belong to its owner and have privileges of their
+// own.
 func TestRightsOfFiles(t *testing.T) {
 	dir, b := t.TempDir(), newBackend(t, Config{})
 	tool := filepath.Join(dir, "tool")
@@ -52,12 +53,12 @@ func TestRightsOfFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode  os.FileMode
 		caps  bool
-		owner int // 0 is the directory's
+		owner int // 0 is the directory's owner
 		want  bool
 	}{
 		"plain":                  {0o755, false, 0, true},
 		"set-user-ID":            {os.ModeSetuid | 0o755, false, 0, false},
-		"closed to its owner":    {os.ModeSetuid | 0o555, false, 0, false}, // who can open it by an access control list
+		"closed to its owner":    {os.ModeSetuid | 0o555, false, 0, false}, // its owner can open it by an access control list
 		"set-group-ID":           {os.ModeSetgid | 0o755, false, 0, false},
 		"capabilities":           {0o755, true, 0, false},
 		"another user's":         {os.ModeSetuid | 0o755, false, 4711, true},
@@ -92,8 +93,8 @@ func TestRightsOfFiles(t *testing.T) {
 	}
 }
 
-// TestFlagsOfMounts reads the flags of mounts of the host, and of what the host has mounted below: none of them makes a
-// file of another user run as that user, or opens a device.
+// TestFlagsOfMounts reads the flags of the host's mounts inside, and of mounts below them: none lets another user's
+// file run as that user, or opens a device.
 func TestFlagsOfMounts(t *testing.T) {
 	dir, work := t.TempDir(), t.TempDir()
 	want := 2
@@ -132,7 +133,7 @@ func TestFlagsOfMounts(t *testing.T) {
 	}
 }
 
-// TestMountsOfEarlier has a process stand ready with the mounts of the host, which then change.
+// TestMountsOfEarlier changes the host's mounts while a process is idle that has copied them.
 func TestMountsOfEarlier(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.SkipMissing(t, "root", "only root mounts file systems of the host")
@@ -153,7 +154,7 @@ func TestMountsOfEarlier(t *testing.T) {
 	}
 }
 
-// TestEtc has files of /etc for one program, which it can read and not change.
+// TestEtc gives a program files of /etc, which it can read and not change.
 func TestEtc(t *testing.T) {
 	b := newBackend(t, Config{StateDir: t.TempDir()})
 	spec := backends.Spec{ID: "etc", Language: "shell", Etc: map[string]string{"some/program/settings.json": "its settings\n"}}
@@ -172,8 +173,8 @@ func TestEtc(t *testing.T) {
 	}
 }
 
-// TestNoOtherOwner has root show a directory for writing whose file system knows no mounts with other owners: the
-// refusal names both.
+// TestNoOtherOwner has root mount a directory for writing on a file system without ID-mapped mounts: the refusal
+// names both.
 func TestNoOtherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root's sandboxes need it")

@@ -16,16 +16,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// pipes connect a program's descriptors 0, 1 and 2 with the caller's streams.
+// pipes connect a program's descriptors 0, 1 and 2 to the caller's streams.
 type pipes struct {
 	theirs   [3]*os.File
 	ours     [3]*os.File
 	copies   sync.WaitGroup
-	terminal *backends.Terminal // replaces the pipes; the program's process makes it
-	closed   chan struct{}      // closed by close, if there is a terminal
+	terminal *backends.Terminal // replaces the pipes; the program's process creates it
+	closed   chan struct{}      // closed by close if there is a terminal
 }
 
-// newPipes makes the pipes. An empty input is a pipe, too: an idle process does not know its later input.
+// newPipes makes the pipes. Without input it makes a pipe, too: an idle process does not know its later input.
 func (s *Sandbox) newPipes() (*pipes, error) {
 	p := &pipes{}
 	var err error
@@ -35,7 +35,7 @@ func (s *Sandbox) newPipes() (*pipes, error) {
 		} else if err == nil {
 			p.ours[i], p.theirs[i], err = Pipe(0)
 		}
-		// A program may open /dev/stdout again, and the pipe is a file with an owner.
+		// A program may reopen /dev/stdout, and a pipe is a file with an owner.
 		if err == nil && s.uid != 0 {
 			err = p.theirs[i].Chown(s.uid, s.uid)
 		}
@@ -48,7 +48,7 @@ func (s *Sandbox) newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// attach connects the server's ends, or a terminal's master, with the caller's streams.
+// attach connects the server's ends, or a terminal's master, to the caller's streams.
 func (p *pipes) attach(streams backends.Streams, master *os.File) {
 	if master != nil {
 		p.attachTerminal(master, streams)
@@ -67,13 +67,13 @@ func (p *pipes) attach(streams backends.Streams, master *os.File) {
 	}
 }
 
-// copy copies the program's output to the caller, and discards it after the caller's first error.
+// copy copies the program's output to the caller, and discards the rest after the caller's first error.
 func (p *pipes) copy(to io.Writer, from *os.File) {
 	p.copies.Go(func() {
 		to = cmp.Or(to, io.Discard)
 		buf := copyBuffers.Get().(*[32 << 10]byte)
 		defer copyBuffers.Put(buf)
-		// A file would make a buffer of its own.
+		// A file would allocate a buffer of its own.
 		_, err := io.CopyBuffer(to, struct{ io.Reader }{from}, buf[:])
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = copyRemaining(to, from)
@@ -84,8 +84,8 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 	})
 }
 
-// copyRemaining copies the bytes that are still in a pipe after its deadline: they were written in time, and to was
-// slow to take earlier output, as on a busy machine.
+// copyRemaining copies the bytes left in a pipe after its deadline: the program wrote them in time, and the caller
+// took earlier output slowly, as on a busy machine.
 func copyRemaining(to io.Writer, from *os.File) error {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -111,9 +111,9 @@ func (p *pipes) started() {
 	}
 }
 
-// drain waits until all output has arrived. Other holders of the pipes get a short time: in a session, processes that
-// the command left behind; else, a process of the host to which the program passed its descriptors through a socket in
-// a directory that both can see.
+// drain waits until all output has arrived. Other holders of the pipes get a short time: in a session, processes
+// that the command left running; otherwise, a host process that received the program's descriptors through a socket
+// in a shared directory.
 func (p *pipes) drain(keep bool) {
 	timeout := 2 * time.Second
 	if keep {
@@ -127,7 +127,7 @@ func (p *pipes) drain(keep bool) {
 	p.copies.Wait()
 }
 
-// close closes the server's ends, and returns when no copy of output runs any more.
+// close closes the server's ends, and returns when all copying of output has ended.
 func (p *pipes) close() {
 	if p.closed != nil {
 		close(p.closed)
@@ -140,7 +140,7 @@ func (p *pipes) close() {
 	p.copies.Wait()
 }
 
-// channel is the server's end of a command's private stream. It reports input to the watcher.
+// channel is the server's end of a command's private stream. It notifies the watcher of input.
 type channel struct {
 	net.Conn
 	poke func()
@@ -152,7 +152,7 @@ func (c channel) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TryWrite writes as many bytes as there is room for now, and returns their number.
+// TryWrite writes as many bytes as fit without blocking, and returns their number.
 func (c channel) TryWrite(b []byte) (n int) {
 	c.poke()
 	if raw, err := c.Conn.(syscall.Conn).SyscallConn(); err == nil {
@@ -161,8 +161,8 @@ func (c channel) TryWrite(b []byte) (n int) {
 	return max(n, 0)
 }
 
-// ConnectChannel makes a private stream and passes the server's end to open. It returns the command's end, nil if open
-// is nil; closing nil is harmless.
+// ConnectChannel makes a private stream and passes the server's end to open. It returns the command's end, nil if
+// open is nil; closing nil is harmless.
 func ConnectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error) {
 	if open == nil {
 		return nil, nil
@@ -175,10 +175,10 @@ func ConnectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error
 	return theirs, nil
 }
 
-// openTerminal makes a terminal in the sandbox's devpts. The message of the status carries its master, which the
-// program does not inherit: pty(7).
+// openTerminal makes a terminal in the sandbox's devpts. The status message carries its master, which the program
+// does not inherit: pty(7).
 func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
-	// Our reads and writes are to end at deadlines.
+	// Our reads and writes must end at deadlines.
 	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK), val(0))
 	p.do("TIOCSPTLCK", unix.SYS_IOCTL, master, val(unix.TIOCSPTLCK), value(p, int32(0)))
 	slave = p.get("TIOCGPTPEER", unix.SYS_IOCTL, master, val(unix.TIOCGPTPEER), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
@@ -191,9 +191,9 @@ func winsize(size backends.Size) unix.Winsize {
 	return unix.Winsize{Col: size.Columns, Row: size.Rows}
 }
 
-// attachTerminal connects a terminal's master with the caller's streams.
+// attachTerminal connects a terminal's master to the caller's streams.
 func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
-	p.copy(streams.Stdout, master) // which fails once nobody has the terminal any more
+	p.copy(streams.Stdout, master) // fails once no process has the terminal open
 	if streams.Stdin != nil {
 		go io.Copy(master, streams.Stdin)
 	}
@@ -211,10 +211,10 @@ func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
 	}()
 }
 
-// copyBuffers are the buffers in which output is copied.
+// copyBuffers are the buffers for copying output.
 var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// Pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.
+// Pipe makes a pipe and registers only our end with the poller: 0 for reading, or 1 for writing.
 func Pipe(ours int) (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Whoever takes the output may be slow, and gets all that the program had written when it ended, also where something
-// else still holds the pipe.
+// TestDrainToSlow: a slow reader gets all output that the program had written when it ended, even if another
+// process still holds the pipe.
 func TestDrainToSlow(t *testing.T) {
 	p, err := (&Sandbox{Init: &Init{}}).newPipes()
 	if err != nil {
@@ -29,9 +29,9 @@ func TestDrainToSlow(t *testing.T) {
 	})}, nil)
 	io.WriteString(p.theirs[1], "first")
 	<-taken
-	rest := strings.Repeat("rest", 10_000) // which fits into the pipe
+	rest := strings.Repeat("rest", 10_000) // fits into the pipe
 	io.WriteString(p.theirs[1], rest)
-	time.AfterFunc(300*time.Millisecond, func() { close(late) }) // longer than drain is patient
+	time.AfterFunc(300*time.Millisecond, func() { close(late) }) // longer than drain waits
 	p.drain(true)
 	if got.String() != "first"+rest {
 		t.Errorf("%d bytes have arrived, want %d", got.Len(), 5+len(rest))

@@ -16,15 +16,15 @@ import (
 // plan is a list of system calls under construction, with the memory that their arguments point to.
 type plan struct {
 	steps  []launch.Step
-	names  []byte // of the steps, each with a zero behind it, for errors
+	names  []byte // of the steps, each zero-terminated, for errors
 	data   []byte
 	fixups []launch.Fixup
-	files  []*os.File // sent along; they fill the slots from launch.SlotFiles on
-	free   uint64     // the next slot for results of the plan
-	master *os.File   // of the terminal that the plan makes, once it has been received
+	files  []*os.File // sent with the plan; they fill the slots from launch.SlotFiles on
+	free   uint64     // the next slot for a result of the plan
+	master *os.File   // of the terminal that the plan makes, once received
 }
 
-// newPlan returns a plan with room for about that many steps.
+// newPlan returns a plan with room for about this number of steps.
 func newPlan(steps int) *plan {
 	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]byte, 0, 32*steps),
 		data: make([]byte, 0, 72*steps), fixups: make([]launch.Fixup, 0, steps/2), files: make([]*os.File, 0, 8)}
@@ -41,7 +41,7 @@ func val[T ~int | ~uint | ~uint32 | ~uint64 | ~uintptr | ~int64](v T) arg {
 	return arg{launch.Value, uint64(v)}
 }
 
-// slot returns an argument with the value that slot n has when the step is executed.
+// slot returns an argument that reads slot n when the step is executed.
 func slot(n uint64) arg { return arg{launch.Slot, n} }
 
 // cwd is AT_FDCWD, as an argument.
@@ -54,14 +54,14 @@ func (p *plan) bytes(b []byte) arg {
 	return at
 }
 
-// room puts n zeros into the plan's memory.
+// room reserves n zero bytes in the plan's memory.
 func (p *plan) room(n int) arg {
 	at := (len(p.data) + 7) &^ 7
 	p.data = slices.Grow(p.data, at+n-len(p.data))[:at+n]
 	return arg{launch.Address, uint64(at)}
 }
 
-// str puts the parts of a string into the plan's memory, with a terminating zero.
+// str puts the concatenated parts of a string into the plan's memory, with a terminating zero.
 func (p *plan) str(parts ...string) arg {
 	at := p.room(0)
 	for _, s := range parts {
@@ -71,12 +71,12 @@ func (p *plan) str(parts ...string) arg {
 	return at
 }
 
-// value puts a Go value, which must hold no pointers, into the plan's memory.
+// value puts a Go value, which must contain no pointers, into the plan's memory.
 func value[T any](p *plan, v T) arg {
 	return p.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 }
 
-// strs makes a null-terminated array of pointers to strings, as execve wants it.
+// strs makes a null-terminated array of pointers to strings, in execve's format.
 func (p *plan) strs(list []string) arg {
 	at := make([]uint64, len(list))
 	for i, s := range list {
@@ -89,18 +89,18 @@ func (p *plan) strs(list []string) arg {
 	return array
 }
 
-// point makes the eight bytes at offset at hold the address of offset to.
+// point makes the eight bytes at offset at contain the address of offset to.
 func (p *plan) point(at, to uint64) {
 	p.fixups = append(p.fixups, launch.Fixup{At: uint32(at), To: uint32(to)})
 }
 
-// file sends f along and returns the slot in which the plan finds it.
+// file sends f along and returns its slot in the plan.
 func (p *plan) file(f *os.File) arg {
 	p.files = append(p.files, f)
 	return slot(launch.SlotFiles + uint64(len(p.files)) - 1)
 }
 
-// add appends a step that calls nr, with s for what becomes of its result. name is for errors.
+// add appends a step that calls nr; s has the expected result and its slot. name is for errors.
 func (p *plan) add(name string, s launch.Step, nr uintptr, args []arg) {
 	s.NR = uint32(nr)
 	for i, a := range args {
@@ -124,7 +124,7 @@ func (p *plan) try(name string, nr uintptr, args ...arg) {
 	p.add(name, launch.Step{Store: -1, Want: launch.AnyResult, Errno: launch.AnyErrno}, nr, args)
 }
 
-// want adds a call that must answer result.
+// want adds a call that must return result.
 func (p *plan) want(result int64, name string, nr uintptr, args ...arg) {
 	p.add(name, launch.Step{Store: -1, Want: result}, nr, args)
 }
@@ -134,7 +134,7 @@ func (p *plan) refused(errno unix.Errno, name string, nr uintptr, args ...arg) {
 	p.add(name, launch.Step{Store: -1, Want: launch.AnyResult, Errno: int32(errno)}, nr, args)
 }
 
-// get adds a call that must succeed and keeps its result.
+// get adds a call that must succeed, and returns an argument with its result.
 func (p *plan) get(name string, nr uintptr, args ...arg) arg {
 	s := slot(p.free)
 	p.free++
@@ -142,7 +142,7 @@ func (p *plan) get(name string, nr uintptr, args ...arg) arg {
 	return s
 }
 
-// set adds a call that must succeed and puts its result into slot s.
+// set adds a call that must succeed, and stores its result in slot s.
 func (p *plan) set(s arg, name string, nr uintptr, args ...arg) {
 	p.add(name, launch.Step{Store: int32(s.v), Want: launch.AnyResult}, nr, args)
 }
@@ -153,7 +153,7 @@ func (p *plan) poke(at arg, s arg) {
 	p.add("poke", launch.Step{Store: -1, Want: launch.AnyResult}, launch.Poke, []arg{at, s})
 }
 
-// prctl adds a prctl(2) that must answer 0.
+// prctl adds a prctl(2) that must return 0.
 func (p *plan) prctl(name string, option uintptr, args ...uintptr) {
 	list := []arg{val(option), val(0), val(0), val(0), val(0)}
 	for i, a := range args {
@@ -186,7 +186,7 @@ func memfd(blob []byte) (*os.File, error) {
 	return f, nil
 }
 
-// encode appends the plan to out as package launch reads it: header, steps, fixups, memory.
+// encode appends the plan to out in the format of package launch: header, steps, fixups, memory.
 func (p *plan) encode(out []byte) ([]byte, error) {
 	h := launch.Header{StepCount: uint32(len(p.steps)), FixupCount: uint32(len(p.fixups))}
 	h.Steps = uint32(unsafe.Sizeof(h))
@@ -223,7 +223,7 @@ func raw[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// explain converts the report of a failed step into an error.
+// explain converts a failed step's message into an error.
 func (p *plan) explain(m launch.Message) error {
 	name := "fork"
 	if i := int(m.Index); i >= 0 && i < len(p.steps) {
@@ -235,7 +235,7 @@ func (p *plan) explain(m launch.Message) error {
 	return &stepError{name, unix.Errno(m.Errno)}
 }
 
-// stepError is a system call of a plan that failed.
+// stepError is a failed system call of a plan.
 type stepError struct {
 	step  string
 	errno unix.Errno
@@ -244,12 +244,12 @@ type stepError struct {
 func (e *stepError) Error() string { return e.step + ": " + e.errno.Error() }
 func (e *stepError) Unwrap() error { return e.errno }
 
-// minHighFD is above the numbers to which a plan duplicates descriptors, and maxStartFD the highest number for which a
-// program's descriptor table has room at its start.
+// minHighFD exceeds the numbers to which a plan duplicates descriptors; maxStartFD is the highest number for which
+// a program's descriptor table has room at its start.
 const minHighFD, maxStartFD = 100, 255
 
-// whereabouts returns the step of a plan in which a process is, by proc_pid_syscall(5), for the error of a plan that
-// did not finish in time.
+// whereabouts returns the plan's step that a process is executing, by proc_pid_syscall(5), for the error of a plan
+// that did not finish in time.
 func (p *plan) whereabouts(pid int) string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
 	number, _, _ := strings.Cut(string(text), " ")
@@ -275,8 +275,7 @@ func (p *plan) trySysctl(at, name, value string) {
 	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
-// tryOpen opens a file that may be missing. The slot of its descriptor is used again by the next call that keeps a
-// result.
+// tryOpen opens a file that may be missing. The next call that stores a result reuses the slot of its descriptor.
 func (p *plan) tryOpen(path string, flags int) arg {
 	fd := slot(p.free)
 	p.add("open "+path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
@@ -284,7 +283,7 @@ func (p *plan) tryOpen(path string, flags int) arg {
 	return fd
 }
 
-// tmpfs mounts a new tmpfs at a path: tmpfs(5) has the options.
+// tmpfs mounts a new tmpfs at a path; tmpfs(5) lists the options.
 func (p *plan) tmpfs(at, options string, flags uintptr) {
 	p.do("mount tmpfs "+at, unix.SYS_MOUNT, p.str("sandbox"), p.str(at), p.str("tmpfs"), val(flags), p.str(options))
 }

@@ -1,24 +1,24 @@
-// Package process is the hardened process backend: a program runs as an ordinary process of the host's kernel, inside
-// namespaces, a root directory built from nothing, Landlock, seccomp and cgroups, and sees nothing else.
+// Package process is the hardened process backend: a program runs as an ordinary process of the host's kernel,
+// inside namespaces, a root directory built from nothing, Landlock, seccomp and cgroups, and sees nothing else.
 //
-// Package launch holds the code that runs outside of the server. This package compiles the plans that launch follows,
-// and reads back from the kernel which layers are in force; package seccomp makes the filters. Each sandbox is made
-// when it is requested, and its PID 1 forked by a launcher; package warm makes processes ahead of time, by what this
-// package exports.
+// Package launch contains the code that runs outside of the server. This package compiles the plans that launch
+// executes, and reads back from the kernel which layers are in force; package seccomp builds the filters. Each
+// sandbox is made when it is requested, and a launcher forks its PID 1; package warm uses this package's exports to
+// make processes in advance.
 //
-// A file uses those behind it in this order: start, overlay, mounts, teardown, forker, launcher, run, programs, exec,
-// containment, interpreter, pipes, diagnose, watch, limits, landlock, template, setup, backend, root, sockets, visible,
-// processes, sandbox, init, messages, plan, process, deadlines.
+// A file calls those after it in this order: start, overlay, mounts, teardown, forker, launcher, run, programs,
+// exec, containment, interpreter, pipes, diagnose, watch, limits, landlock, template, setup, backend, root,
+// sockets, visible, processes, sandbox, init, messages, plan, process, deadlines.
 //
-//   - It is decided, and refused or begun: start, overlay, mounts, interpreter; diagnose says why not.
+//   - A sandbox is decided, and refused or started: start, overlay, mounts, interpreter; diagnose explains failures.
 //   - Its PID 1 is forked: launcher, template, init; by a plan, a list of system calls (plan, messages).
 //   - Its PID 1 sets it up: setup, root, sockets, visible; in the profile "landlock", landlock.
-//   - A program starts in it: run, programs, exec, limits, landlock, pipes; containment reads back which layers hold.
-//   - It runs: watch, sockets, processes; package files has its workspace.
-//   - It ends: run, teardown.
+//   - A program starts in it: run, programs, exec, limits, landlock, pipes; containment reads back the active layers.
+//   - The program runs: watch, sockets, processes; package files accesses its workspace.
+//   - The sandbox ends: run, teardown.
 //
-// Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made
-// from, go-seccomp-bpf their numbers, and x/net/bpf assembles it; x/sys has the kernel's numbers.
+// Libraries: go-landlock knows each ABI's rights; moby/profiles has the system call list from which the filter is
+// built, go-seccomp-bpf the call numbers, and x/net/bpf assembles it; x/sys has the kernel's constants.
 package process
 
 import (
@@ -31,7 +31,7 @@ import (
 // withoutNamespaces are the containment layers of the profile "landlock".
 var withoutNamespaces = []string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP}
 
-// promises returns the containment layers of a profile, of which "" is "hardened"; nil if the profile is unknown.
+// promises returns the containment layers of a profile ("" is "hardened"), nil if the profile is unknown.
 func promises(profile string) []string {
 	switch profile {
 	case "", "hardened":
@@ -44,26 +44,26 @@ func promises(profile string) []string {
 
 // Config holds the operator's settings of the backend.
 type Config struct {
-	// StateDir holds the workspaces of the profile "landlock", which cannot mount; started by root, that is
-	// /var/lib/sandboxmcp. It is made when it is first needed.
+	// StateDir holds the workspaces of the profile "landlock", which can't mount; for root it is
+	// /var/lib/sandboxmcp. It is made at the first use.
 	StateDir string
-	// Delegate asks the user's systemd for a cgroup where none can be had otherwise.
+	// Delegate asks the user's systemd for a cgroup if there is no other way to get one.
 	Delegate bool
-	// Inside means that this process is the init of a container, whose engine has made the namespaces, the root directory
-	// and the limits: the profile "hardened" then adds Landlock, the filter of system calls and limits of each process,
-	// and the workspace is the container's own.
+	// Inside means that this process is the init of a container, whose engine has made the namespaces, the root
+	// directory and the limits: the profile "hardened" then adds Landlock, the seccomp filter and limits of each
+	// process, and the workspace is the container's own.
 	Inside bool
-	// NoInternet means that the network of the container leads somewhere: programs get no sockets of IPv4 and IPv6, but in
-	// a sandbox with a gateway, which whoever made the container has to refuse.
+	// NoInternet means that the container's network may reach other machines: programs get no IPv4 and IPv6
+	// sockets, except in a sandbox with a gateway, which the container's creator must refuse.
 	NoInternet bool
-	// StartTimeout bounds the start of a sandbox, and of a program in it; 30 s if zero.
+	// StartTimeout bounds the start of a sandbox, and of a program in it; 0 is 30 s.
 	StartTimeout time.Duration
-	// KillTimeout bounds the wait for killed processes; 10 s if zero. Resources of processes that outlast it are removed
-	// once the kernel has ended them.
+	// KillTimeout bounds the wait for killed processes; 0 is 10 s. Resources of processes that outlast it are
+	// removed once the kernel has ended them.
 	KillTimeout time.Duration
-	// Hidden are files and directories of the host that no program may see, whatever is mounted: they are covered. They
-	// need not exist.
+	// Hidden are files and directories of the host that no program may see, whatever is mounted: they are covered.
+	// They need not exist.
 	Hidden []string
-	// Runtimes are interpreters to use, by language, in the place of those that would be found.
+	// Runtimes are interpreters by language that replace the ones found on the host.
 	Runtimes map[string]runtimes.Runtime
 }

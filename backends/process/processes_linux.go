@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// procName returns a path in the /proc that shows the sandbox's processes: its own, or in the profile "landlock" the
-// host's.
+// procName returns a path in the /proc that lists the sandbox's processes: its own, or in the profile "landlock"
+// the host's.
 func (s *Sandbox) procName(name string) string {
 	if !s.HasNamespaces() {
 		return "/proc/" + name
@@ -31,7 +31,8 @@ func (s *Sandbox) readProc(name string) []byte {
 }
 
 // descendants lists the living descendants of a process, by walking the parents of all processes. In the profile
-// "landlock" an orphan's parent is PID 1's stand-in, so that only a process that is being forked right now is missed.
+// "landlock" an orphan's parent is PID 1's substitute, so that only a process that is being forked right now is
+// missed.
 func (s *Sandbox) descendants(pid int) []string {
 	parents := map[int][]int{}
 	names, _ := filepath.Glob(s.procName("[1-9]*/stat"))
@@ -42,7 +43,7 @@ func (s *Sandbox) descendants(pid int) []string {
 		}
 		fields := procfs.StatFields(b)
 		if len(fields) < 18 || fields[0] == "Z" && (fields[17] == "0" || fields[17] == "1") {
-			continue // but not where the first of several threads has ended
+			continue // unless only the first of several threads has ended
 		}
 		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		parent, _ := strconv.Atoi(fields[1])
@@ -69,8 +70,8 @@ func (s *Sandbox) processGroup(pgrp int) []string {
 	return out
 }
 
-// signal signals processes by their names in /proc. A descriptor of such a directory is valid for pidfd_send_signal(2),
-// so that a reused number is never signalled.
+// signal signals processes by their names in /proc. A descriptor of such a directory is valid for
+// pidfd_send_signal(2), so that a reused PID is never signalled.
 func (s *Sandbox) signal(pids []string, sig unix.Signal) {
 	for _, pid := range pids {
 		fd, err := unix.Open(s.procName(pid), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -82,8 +83,8 @@ func (s *Sandbox) signal(pids []string, sig unix.Signal) {
 	}
 }
 
-// killAll kills all processes of a session but PID 1, and stops them first, since only a stopped process can't fork
-// meanwhile. It gives up after 100 rounds.
+// killAll kills all processes of a session except PID 1, and stops them first, since only a stopped process can't
+// fork meanwhile. It gives up after 100 rounds.
 func (s *Sandbox) killAll() {
 	for range 100 {
 		pids := s.pids()
@@ -96,15 +97,15 @@ func (s *Sandbox) killAll() {
 	}
 }
 
-// killTree ends a session's command and its descendants. Processes that the command has left to PID 1 live on, as they
-// do when a command ends by itself.
+// killTree kills a session's command and its descendants. Processes that have been reparented to PID 1 live on, as
+// after a command's normal end.
 func (s *Sandbox) killTree(pid int) {
 	pids := append(s.descendants(pid), strconv.Itoa(pid))
 	s.signal(pids, unix.SIGSTOP)
 	s.signal(append(s.descendants(pid), pids...), unix.SIGKILL)
 }
 
-// pids lists the sandbox's processes, by their names in its own /proc.
+// pids lists the sandbox's processes in its own /proc.
 func (s *Sandbox) pids() []string {
 	if !s.HasNamespaces() {
 		return s.descendants(s.pid)
@@ -118,8 +119,8 @@ func (s *Sandbox) pids() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '1' || name[0] > '9' || name == "1" })
 }
 
-// HostPID returns the number of PID 1's only child in the server's PID namespace. PID 1's recorded number may be that
-// of another namespace, but its pidfd tells the server's.
+// HostPID returns the PID of PID 1's only child in the server's namespace. PID 1's recorded PID may belong to
+// another namespace, but its pidfd has the server's.
 func (s *Sandbox) HostPID() (int, error) {
 	s.Init.mu.Lock()
 	defer s.Init.mu.Unlock()

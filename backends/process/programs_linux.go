@@ -16,13 +16,13 @@ import (
 
 // Program is a command's process.
 type Program struct {
-	PID       int32 // inside
+	PID       int32 // in the sandbox
 	Contained backends.Containment
 	pipes     *pipes
 	plan      *plan // that it executed
 }
 
-// Attach connects a program that was started by StartAhead with a caller's streams.
+// Attach connects a program that StartAhead has started to a caller's streams.
 func (p *Program) Attach(streams backends.Streams) {
 	p.pipes.attach(streams, nil)
 	if streams.Begun != nil {
@@ -30,10 +30,10 @@ func (p *Program) Attach(streams backends.Streams) {
 	}
 }
 
-// Close closes the server's descriptors of a program that nobody runs, which does not end it.
+// Close closes the server's descriptors of a program that has no caller; the program does not end.
 func (p *Program) Close() { p.pipes.close() }
 
-// StartAhead starts a program without streams yet. whom is launch.ForProgram, or launch.ForHeld if PID 1 is a forker's.
+// StartAhead starts a program without streams. whom is launch.ForProgram, or launch.ForHeld if PID 1 is a forker's.
 func (s *Sandbox) StartAhead(ctx context.Context, cmd backends.Command, channel *os.File, whom byte) (*Program, error) {
 	pipes, err := s.newPipes()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Sandbox) HasEnded(pid int32) bool {
 	return life != nil && len(life.exit) > 0
 }
 
-// KillProgram ends a program and its descendants.
+// KillProgram kills a program and its descendants.
 func (s *Sandbox) KillProgram(pid int32) {
 	s.killTree(int(pid))
 	s.awaitExit(pid)
@@ -85,15 +85,15 @@ func (s *Sandbox) receiveMessages() {
 		}
 		select {
 		case s.starts <- report{m, append([]byte(nil), buf[messageSize:n]...), files}:
-		case <-time.After(time.Second): // nobody listens: an Exec that gave up
+		case <-time.After(time.Second): // nobody receives it: an Exec that gave up
 			backends.CloseAll(files)
 		}
 	}
 }
 
-// storeMessage stores a message about a program that is past its status, or whose start was told why it failed, and reports
-// whether m was one. Other messages are for the start in progress: also the end of a process that was killed before it
-// could send any.
+// storeMessage stores a message about a program after its status, or about one whose start knows its failure, and
+// reports whether m was one. Other messages are for the start in progress, including the end of a process that was
+// killed before it could send any.
 func (s *Sandbox) storeMessage(m launch.Message) bool {
 	switch l := s.record(m.Pid); m.Kind {
 	case launch.Status:
@@ -112,7 +112,7 @@ func (s *Sandbox) storeMessage(m launch.Message) bool {
 		select {
 		case l.exit <- m:
 			s.hooks.Ended(m.Pid)
-		default: // nobody has waited for the last of that number
+		default: // nobody has waited for the last program with that PID
 			s.forget(m.Pid)
 		}
 		return true
@@ -120,7 +120,7 @@ func (s *Sandbox) storeMessage(m launch.Message) bool {
 	return false
 }
 
-// record returns the record of the program pid, and makes one for a new number.
+// record returns the record of the program pid, and creates one for a new PID.
 func (s *Sandbox) record(pid int32) *programRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,18 +130,18 @@ func (s *Sandbox) record(pid int32) *programRecord {
 	return s.lives[pid]
 }
 
-// forget removes the record of the program pid, whose number may be used again.
+// forget removes the record of the program pid, which may be reused.
 func (s *Sandbox) forget(pid int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.lives, pid)
 }
 
-// statusTime is how long a start that is cancelled waits for a status that was sent before.
+// statusTime bounds a cancelled start's wait for a status that was already sent.
 const statusTime = 100 * time.Millisecond
 
-// startProcess has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan
-// are valid.
+// startProcess has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes
+// and the plan are valid.
 func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom byte) (Program, error) {
 	one := Program{pipes: pipes, plan: p}
 	s.starting.Lock()
@@ -172,7 +172,7 @@ func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom 
 			}
 		case <-s.gone:
 			return one, errors.New("PID 1 of the sandbox is dead")
-		case <-done: // by who saw the program run, maybe: then its status is on the way, and it is a program that has ended
+		case <-done: // perhaps by a caller that saw the program run: then its status is on the way, and the program has ended
 			done, late = nil, time.After(statusTime)
 		case <-late:
 			at := "PID 1's fork"
@@ -191,7 +191,7 @@ func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom 
 		if step, is := errors.AsType[*stepError](failed); is && !strings.HasPrefix(step.step, execve) {
 			s.distrust()
 		}
-		if pid > 0 { // or it was not even forked
+		if pid > 0 { // otherwise it was not even forked
 			s.awaitExit(pid)
 		}
 		return one, failed
@@ -204,7 +204,7 @@ func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom 
 	return one, err
 }
 
-// waitText says how a process with a wait status has ended.
+// waitText describes how a process with a wait status has ended.
 func waitText(status int32) string {
 	if w := unix.WaitStatus(status); w.Signaled() {
 		return unix.SignalName(w.Signal())
@@ -212,14 +212,14 @@ func waitText(status int32) string {
 	return fmt.Sprintf("exit %d", unix.WaitStatus(status).ExitStatus())
 }
 
-// awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use
-// when it is reused.
+// awaitExit waits for the end of a process that did not become a program, so that its PID is free before it is
+// reused.
 func (s *Sandbox) awaitExit(pid int32) {
 	select {
 	case <-s.record(pid).exit:
 	case <-s.gone:
 	case <-time.After(s.backend.config.KillTimeout):
-		s.kill() // it does not end by itself alone: nothing more can run here
+		s.kill() // it does not end by itself: no further program can run here
 	}
 	s.forget(pid)
 }

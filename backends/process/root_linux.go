@@ -19,13 +19,13 @@ import (
 // Directories of the sandbox.
 const (
 	workspace = backends.Workspace
-	// newRoot is where the new root is set up. Any directory of the host would do, but the mounts below it can't be a
-	// mount's source any more, and mounts below /proc never are.
+	// newRoot is where the new root is set up. Any directory of the host would do, but the mounts below it can't be
+	// a mount's source any more, and mounts below /proc never are.
 	newRoot = "/proc"
 )
 
-// setUpRoot builds a root directory from nothing, with the files and mounts that all sandboxes see, except proc and
-// pts, which each sandbox mounts for itself. hide is Config.Hidden.
+// setUpRoot builds a root directory from nothing, with the files and mounts of all sandboxes, except proc and pts,
+// which each sandbox mounts for itself. hide is Config.Hidden.
 func setUpRoot(p *plan, hide []string) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
 	r := &root{plan: p, made: map[string]bool{"/": true}, hide: hide}
@@ -38,16 +38,16 @@ func setUpRoot(p *plan, hide []string) *root {
 	return r
 }
 
-// proc mounts the /proc of the PID namespace below the directory at.
+// proc mounts the PID namespace's /proc below the directory at.
 func (p *plan) proc(at, options string) {
 	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(at, "/proc"), p.str("proc"),
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
 }
 
-// maskProc covers the lists of keys of the host's users in /proc, which are the same in all namespaces.
+// maskProc covers the lists of the host users' keys in /proc, which are the same in all namespaces.
 func (p *plan) maskProc(at string) {
 	for _, name := range []string{"/proc/keys", "/proc/key-users"} {
-		if _, err := os.Stat(name); err == nil { // or else the kernel has none
+		if _, err := os.Stat(name); err == nil { // otherwise the kernel has no such list
 			p.do("mask "+name, unix.SYS_MOUNT, p.str(at, "/dev/null"), p.str(at, name), val(0), val(unix.MS_BIND), val(0))
 		}
 	}
@@ -57,26 +57,26 @@ func (p *plan) maskProc(at string) {
 func enterRoot(p *plan) {
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
-	// pivot_root(".", ".") puts the old root on top of the new one, where umount takes it off: pivot_root(2).
+	// pivot_root(".", ".") stacks the old root on top of the new one, where umount removes it: pivot_root(2).
 	p.do("pivot_root", unix.SYS_PIVOT_ROOT, p.str("."), p.str("."))
 	p.do("umount old root", unix.SYS_UMOUNT2, p.str("."), val(unix.MNT_DETACH))
 	p.do("chdir /", unix.SYS_CHDIR, p.str("/"))
 }
 
-// root sets up newRoot. Its paths are those that the program will see.
+// root sets up newRoot. Its paths are the program's.
 type root struct {
 	*plan
 	made   map[string]bool
 	owned  []owned
-	states []pathState // of the host's paths that it shows
-	upper  []arg       // the slot of an overlay's upper directory, if there is one
+	states []pathState // of the visible host paths
+	upper  []arg       // slot of an overlay's upper directory, if there is one
 
 	hide   []string // Config.Hidden
 	hidden *backends.Hidden
 }
 
-// mkdir makes a directory of the new root and its parents, each once. A failure is ignored: the steps that use the
-// directory show it.
+// mkdir makes a directory of the new root and its parents, each once. It ignores failures: the steps that use the
+// directory report them.
 func (r *root) mkdir(dir string) {
 	if r.made[dir] {
 		return
@@ -92,8 +92,8 @@ func (r *root) link(target, at string) {
 	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot, at))
 }
 
-// bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out, and
-// which would show what they hide on the host if they were.
+// bind mounts a path of the host including the mounts below it: a user namespace does not permit leaving them out,
+// which would show the files that they hide on the host.
 func (r *root) bind(host, at string, readOnly bool) {
 	if info, err := os.Stat(host); err == nil && !info.IsDir() {
 		r.mkdir(path.Dir(at))
@@ -117,8 +117,8 @@ func (r *root) bind(host, at string, readOnly bool) {
 	r.cover(host, at)
 }
 
-// same shows a host path at the same place: a link as a link, a small file as a copy (a mount costs as much as copying
-// about that), and other files as a read-only mount.
+// same shows a host path at the same place: a link as a link, a small file as a copy (a mount costs about as much),
+// and other files as a read-only mount.
 func (r *root) same(at string) {
 	const small = 48 << 10
 	seen := stateOf(at, os.Lstat)
@@ -142,7 +142,7 @@ func (r *root) same(at string) {
 	}
 }
 
-// system shows the operating system's own directories.
+// system mounts the operating system's own directories.
 func (r *root) system() {
 	for _, dir := range backends.SystemDirs {
 		r.same(dir)
@@ -176,18 +176,18 @@ func (r *root) devices() {
 	r.mkdir("/dev/pts")
 }
 
-// device binds one of the host's device nodes, without nodev, with which it would not open.
+// device binds one of the host's device nodes without nodev, so that it can be opened.
 func (r *root) device(name string) {
 	at := "/dev/" + name
 	r.mkdir("/dev")
 	r.write(newRoot+at, "", unix.O_CREAT, 0o666)
 	r.do("mount "+at, unix.SYS_MOUNT, r.str(at), r.str(newRoot, at), val(0), val(unix.MS_BIND), val(0))
-	// A device can be written to all the same; its owner, rights and times are the host's.
+	// A device can be written nevertheless; its owner, mode and times are the host's.
 	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// etcNames are files and directories of /etc that programs need and that reveal nothing about the host or its users.
-// Some names carry a version, such as Debian's /etc/python3.11, which is a target of links of the standard library.
+// etcNames are files and directories of /etc that programs need and that reveal nothing about the host or its
+// users. Some names contain a version, such as Debian's /etc/python3.11, a target of links of the standard library.
 var etcNames = sync.OnceValue(func() []string {
 	names := []string{
 		"alternatives", "ld.so.cache", "localtime", "timezone", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls",
@@ -202,7 +202,7 @@ var etcNames = sync.OnceValue(func() []string {
 	return names
 })
 
-// etc shows etcNames, and adds generated files.
+// etc mounts etcNames, and adds generated files.
 func (r *root) etc() {
 	r.mkdir("/etc")
 	for _, name := range etcNames() {
@@ -215,7 +215,7 @@ func (r *root) etc() {
 	}
 }
 
-// etcFiles are files of /etc with a fixed content, by name, in each root directory of our own.
+// etcFiles are files of /etc with a fixed content, by name, in each of our root directories.
 var etcFiles = map[string]string{
 	"hostname":      "sandbox\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
@@ -226,7 +226,7 @@ var etcFiles = map[string]string{
 const mapOwner = "map the owner of "
 
 // bindOwned mounts a host path with its owner mapped. Only a detached mount accepts such a map. The mounts below it
-// keep their owners and are read-only: they may be of any kind, and hold anything.
+// keep their owners and are read-only: they may be of any kind, and contain anything.
 func (r *root) bindOwned(o owned, at string) {
 	tree := slot(r.free)
 	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host),
@@ -247,8 +247,8 @@ func (r *root) bindOwned(o owned, at string) {
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }
 
-// overlay mounts an overlay of a directory of the host as the workspace: what programs write goes to the sandbox's own
-// file system. ids maps the directory's owner to uid, if root starts the sandbox.
+// overlay mounts an overlay of a host directory as the workspace: programs write to the sandbox's own file system.
+// ids maps the directory's owner to uid, if root starts the sandbox.
 func (r *root) overlay(host string, uid int, ids *os.File) {
 	const lower, upper, work = newRoot + hiddenDisk + "/lower", newRoot + diskAt + "/workspace", newRoot + diskAt + "/overlay"
 	r.mkdir(workspace)
@@ -262,16 +262,16 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 	if info, err := os.Stat(host); err == nil {
 		r.do("chmod "+upper, unix.SYS_FCHMODAT, cwd, r.str(upper), val(info.Sys().(*syscall.Stat_t).Mode&0o7777))
 	}
-	// At a place of our own, a directory whose name has a colon, a comma or a backslash needs no escapes.
+	// At a path of our own, a directory whose name contains a colon, a comma or a backslash needs no escapes.
 	tree := slot(r.free)
 	r.set(tree, "open_tree "+host, unix.SYS_OPEN_TREE, cwd, r.str(host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY}
 	options := "redirect_dir=nofollow,metacopy=off,index=off"
 	if ids != nil {
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
-	} else { // marks of root are trusted.overlay.*, which no program can write
+	} else { // root's marks are trusted.overlay.*, which no program can write
 		options += ",userxattr"
-		name := r.str("user.overlay.probe") // or a directory that is removed and made again would show what it held
+		name := r.str("user.overlay.probe") // otherwise a directory that is removed and made again would show its old contents
 		r.do("setxattr "+upper, unix.SYS_SETXATTR, r.str(upper), name, r.str("y"), val(1), val(0))
 		r.do("removexattr "+upper, unix.SYS_REMOVEXATTR, r.str(upper), name)
 	}
@@ -289,7 +289,7 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 	r.cover(host, workspace)
 }
 
-// cover covers what is not to be seen of a host path that is mounted at a place.
+// cover covers the hidden paths of a host path that is mounted at a place.
 func (r *root) cover(host, at string) {
 	if r.hidden == nil {
 		h := backends.LocateHidden(r.hide)
@@ -305,8 +305,8 @@ func (r *root) cover(host, at string) {
 	}
 }
 
-// pathState records a path of the host as it was when it was shown: a copy, or a mount of a replaced file, does not
-// follow a later change.
+// pathState records a host path's state when it was mounted or copied: a copy, or a mount of a replaced file, does
+// not follow a later change.
 type pathState struct {
 	path string
 	at   func(string) (os.FileInfo, error)
@@ -322,7 +322,7 @@ func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
 	return pathState{path, at, info}
 }
 
-// changed reports whether the path has been replaced. The content of a directory is visible through its mount.
+// changed reports whether the path has been replaced. Changes in a directory are visible through its mount.
 func (l pathState) changed() bool {
 	now := stateOf(l.path, l.at).info
 	if now == nil || l.info == nil {
@@ -332,7 +332,7 @@ func (l pathState) changed() bool {
 }
 
 // trust writes the host's trusted certificates and more to a file, and mounts that over the system's bundles, for
-// programs that read no variable.
+// programs that don't read the variables.
 func (r *root) trust(more []byte) {
 	if len(more) == 0 {
 		return
@@ -345,8 +345,8 @@ func (r *root) trust(more []byte) {
 	}
 }
 
-// visibleBundles returns the bundles in the part of the host that a sandbox sees, with links followed: PID 1 still has
-// the host's root, where a link would lead elsewhere.
+// visibleBundles returns the bundles in the part of the host that a sandbox sees, with links resolved: PID 1 still
+// has the host's root, where a link would lead elsewhere.
 func visibleBundles() (visible []string) {
 	for _, bundle := range backends.Bundles {
 		real, err := filepath.EvalSymlinks(bundle)
@@ -357,7 +357,7 @@ func visibleBundles() (visible []string) {
 	return visible
 }
 
-// isVisible reports whether a file of the host lies in a path that all sandboxes show.
+// isVisible reports whether a host file is below a path that all sandboxes show.
 func isVisible(file string) bool {
 	if slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(file, dir) }) {
 		return true

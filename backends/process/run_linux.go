@@ -17,7 +17,7 @@ func (s *Sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return s.Run(ctx, cmd, func(poke func()) (*Program, error) { return s.StartProgram(ctx, cmd, streams, poke) }, streams)
 }
 
-// Run runs a command whose program start starts. start calls poke when the program receives input.
+// Run runs a command. start starts its program, and calls poke when the program receives input.
 func (s *Sandbox) Run(
 	ctx context.Context, cmd backends.Command, start func(poke func()) (*Program, error), streams backends.Streams,
 ) (backends.Result, error) {
@@ -85,7 +85,7 @@ func (s *Sandbox) StartProgram(ctx context.Context, cmd backends.Command, stream
 	if streams.Begun != nil {
 		streams.Begun(begun.Contained)
 	}
-	pipes.attach(streams, p.master) // not before: a caller who cancels at the first output cancels no start
+	pipes.attach(streams, p.master) // after the start: a caller that cancels at the first output cancels no start
 	return &begun, nil
 }
 
@@ -101,8 +101,7 @@ type programEnd struct {
 	lost   int64 // see lost
 }
 
-// await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was
-// sent.
+// await waits for the program's end, or causes it. failed is set if its execve failed after its status was sent.
 func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e programEnd, failed *launch.Message) {
 	var up <-chan time.Time
 	if !lasting {
@@ -163,7 +162,7 @@ func (s *Sandbox) resultOf(e programEnd, w *watcher) backends.Result {
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.OOMKills()
-		if !s.inContainer { // where it counts us, too
+		if !s.inContainer { // there it counts us, too
 			r.PeakMemory = max(r.PeakMemory, s.cgroup.Peak()) // v2 has it since 5.19
 		}
 		if s.cgroup.ForksRefused() > 0 {
@@ -185,7 +184,7 @@ func (s *Sandbox) resultOf(e programEnd, w *watcher) backends.Result {
 		if r.Ended == backends.EndedTimeout {
 			r.ExitCode = 124
 		}
-	// The kernel may have chosen a child, and the program gone before the watcher could end it.
+	// The kernel may have killed a child, and the program ended before the watcher could end it.
 	case kills > 0 && (!e.known || e.status.Signaled() && e.status.Signal() == unix.SIGKILL || !s.keep && e.status.Exited() && e.status.ExitStatus() != 0):
 		r.Ended, r.Limit, r.ExitCode, r.Signal = backends.EndedOOM, "ram", 128+int(unix.SIGKILL), "SIGKILL"
 	case !e.known:
@@ -193,7 +192,7 @@ func (s *Sandbox) resultOf(e programEnd, w *watcher) backends.Result {
 	case e.status.Signaled():
 		sig := e.status.Signal()
 		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(sig), cmp.Or(unix.SignalName(sig), fmt.Sprintf("signal %d", sig))
-		// The program can send itself these, too: believe only what fits.
+		// The program can send itself these signals, too: check that the usage fits.
 		if sig == unix.SIGXCPU && r.CPU >= s.limits.Wall {
 			r.Ended, r.Limit = backends.EndedLimit, "cpu"
 		} else if sig == unix.SIGXFSZ && s.diskFull() {

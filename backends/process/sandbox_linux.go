@@ -29,14 +29,14 @@ type Sandbox struct {
 	descriptors
 	programs
 	lifetime
-	mu sync.Mutex // guards the fields that say so
+	mu sync.Mutex // guards the fields that name it
 }
 
 // profile is the kind of a sandbox.
 type profile struct {
 	id           string
-	landlockOnly bool // the profile "landlock": no namespaces, no root directory of its own
-	inContainer  bool // inside a container, which has made them
+	landlockOnly bool // profile "landlock": no namespaces, no root directory of its own
+	inContainer  bool // inside a container, which provides them
 	keep         bool
 	require      []string
 }
@@ -46,37 +46,37 @@ type constraints struct {
 	limits  backends.Limits // at the start
 	inForce backends.Limits // as changed by Limit; guarded by mu
 	ram     atomic.Int64    // of inForce
-	tasks   uint64          // maximum of threads at once
-	cpus    *unix.CPUSet    // its CPUs, where no cgroup counts, and
+	tasks   uint64          // maximum number of concurrent threads
+	cpus    *unix.CPUSet    // its CPUs if no cgroup counts CPU time, and
 	bound   []int           // their numbers
-	filter  []byte          // of system calls
+	filter  []byte          // seccomp filter
 }
 
-// view are the files that a sandbox shows.
+// view describes the files that a sandbox sees.
 type view struct {
 	mounts  []backends.Mount
 	host    backends.Mount     // the host directory that is the workspace, if any
-	copied  string             // why the workspace is a copy of that, of host.Propose; "" where it is an overlay
+	copied  string             // why the workspace is a copy of host if host.Propose; "" for an overlay
 	trust   []byte             // of spec.Trust
 	etc     map[string]string  // of spec.Etc
 	home    string             // of spec.Home
-	guest   string             // the file of this program, if it is shown
+	guest   string             // path of this program's file, if it is visible
 	owned   []owned            // mounts with another owner on the host
 	hostDir string             // landlockOnly: its directory on the host, with
-	dir     string             // the workspace, unless that is the host's,
+	dir     string             // the workspace, unless that is a host directory,
 	tmp     string             // and a directory for temporary files
 	runtime runtimes.Runtime   // its interpreter
-	joined  []runtimes.Runtime // the parts of runtime, of AnyProgram
+	joined  []runtimes.Runtime // parts of runtime, of AnyProgram
 }
 
-// ports are the ways of a sandbox to the network.
+// ports are a sandbox's connections to the network.
 type ports struct {
 	sockets      []insideSocket   // on its loopback, passed to the server
 	gatewayPorts []int            // of spec.Gateway
 	gateway      backends.Sockets // of spec.Gateway
 }
 
-// descriptors are the files of a sandbox that the server holds open.
+// descriptors are a sandbox's files that the server has open.
 type descriptors struct {
 	files     *files.Files
 	proc      *os.File            // /proc of PID 1
@@ -87,47 +87,47 @@ type descriptors struct {
 
 // programs are the processes that PID 1 starts for the server.
 type programs struct {
-	starting sync.Mutex // held until the Status of one command
+	starting sync.Mutex // held until a command's Status has come
 	starts   chan report
-	lives    map[int32]*programRecord // of programs, by their numbers inside; guarded by mu
+	lives    map[int32]*programRecord // of programs, by their PIDs inside; guarded by mu
 	begun    atomic.Int32             // number of programs
 	exited   atomic.Bool              // the only program has ended, and only PID 1 was alive
 }
 
-// lifetime is what the end of a sandbox waits for and causes.
+// lifetime has the conditions and effects of a sandbox's end.
 type lifetime struct {
 	hooks     Hooks
 	notifying sync.WaitGroup // runs serveNotifications
 	using     sync.WaitGroup // commands, their watchers, and other users of our descriptors
-	closing   bool           // use fails; guarded by mu
+	closing   bool           // keepOpen fails; guarded by mu
 	gone      chan struct{}  // closed when PID 1's end of control is closed: it is dead or dying
 	close     sync.Once
 }
 
-// Hooks tell the owner of a sandbox about its ends. They must not be nil.
+// Hooks notify the owner of a sandbox of its ends. They must not be nil.
 type Hooks struct {
 	Ended   func(pid int32) // a program, or PID 1 if pid is 0
-	Closing func()          // Close begins
-	Removed func()          // nothing is left
+	Closing func()          // Close has begun
+	Removed func()          // nothing of it is left
 }
 
-// noHooks are the hooks of a sandbox that nobody owns.
+// noHooks are the hooks of a sandbox without an owner.
 var noHooks = Hooks{func(int32) {}, func() {}, func() {}}
 
-// SetHooks must be called before Launch.
+// SetHooks sets the hooks. It must be called before Launch.
 func (s *Sandbox) SetHooks(h Hooks) { s.hooks = h }
 
-// HasNamespaces reports that the sandbox has namespaces of its own, and does not use the host's or the container's.
+// HasNamespaces reports whether the sandbox has namespaces of its own, instead of the host's or the container's.
 func (s *Sandbox) HasNamespaces() bool { return !s.landlockOnly && !s.inContainer }
 
-// Runtime returns its interpreter.
+// Runtime returns the sandbox's interpreter.
 func (s *Sandbox) Runtime() runtimes.Runtime { return s.runtime }
 
-// Workspace returns the directory of its workspace.
+// Workspace returns the workspace's directory.
 func (s *Sandbox) Workspace() *os.Root { return s.files.Root() }
 
-// HostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root
-// does.
+// HostIndependent reports whether the sandbox shows only the system and its runtime of the host, like a template's
+// root.
 func (s *Sandbox) HostIndependent() bool {
 	own := s.host.Host != "" || len(s.mounts) != len(s.runtime.Prefixes) || len(s.trust) > 0 || len(s.etc) > 0 || s.home != "" || s.guest != ""
 	return s.HasNamespaces() && !own && !hidesPath(s.runtime)
@@ -147,19 +147,19 @@ func (s *Sandbox) keepOpen() (done func(), err error) {
 	return s.using.Done, nil
 }
 
-// insideID is the program's user and group number inside, whatever they are outside.
+// insideID is the program's user and group ID inside, whatever they are outside.
 const insideID = 1000
 
-// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls, see package notify:
-// not of root's sandboxes, whose user owns nothing on the host.
+// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls (see package
+// notify): not for root's sandboxes, whose user owns nothing on the host.
 func (s *Sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 
-// writesHost reports whether a directory of the host is mounted for writing.
+// writesHost reports whether a host directory is mounted for writing.
 func (s *Sandbox) writesHost() bool {
 	return s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
 }
 
-// overlays reports whether the workspace is an overlay over the host's directory.
+// overlays reports whether the workspace is an overlay over a host directory.
 func (s *Sandbox) overlays() bool { return s.host.Propose && s.copied == "" }
 
 // idsOf returns the user namespace that maps the owner of a host path; nil if there is none.
@@ -172,7 +172,7 @@ func (s *Sandbox) idsOf(host string) *os.File {
 	return nil
 }
 
-// hostUID returns the user whose processes the sandbox's are to the host's kernel.
+// hostUID returns the sandbox processes' user on the host.
 func (s *Sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
 
 // filterKind returns the kind of the sandbox's seccomp filter.
@@ -182,22 +182,22 @@ func (s *Sandbox) filterKind() seccomp.Kind {
 		NoInternet: s.noInternet()}
 }
 
-// noInternet reports whether programs get no sockets of IPv4 and IPv6.
+// noInternet reports whether programs get no IPv4 and IPv6 sockets.
 func (s *Sandbox) noInternet() bool { return s.backend.config.NoInternet && len(s.gatewayPorts) == 0 }
 
 // programRecord collects the messages about one program after its status.
 type programRecord struct {
 	exit   chan launch.Message
-	ready  bool            // its status has come: execve comes next
-	denied bool            // a step before its status has failed, which its start was told
+	ready  bool            // its status has come: execve is next
+	denied bool            // a step before its status has failed, and its start knows
 	failed *launch.Message // execve's error; set before exit is sent
 }
 
-// report is a message with the text and the files that came with it.
+// report is a message with its text and files.
 type report struct {
 	launch.Message
 	text  []byte
-	files []*os.File // that came with it
+	files []*os.File // attached files
 }
 
 // insideSocket is a socket to open in the sandbox's network namespace.

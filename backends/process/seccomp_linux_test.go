@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// TestOneFilter counts what we load: each program of BPF costs the host memory that no cgroup counts, and a lock. PID 1
-// has the filter, and what it forks no other.
+// TestOneFilter counts the filters that we load: each BPF program costs host memory that no cgroup counts, and a
+// lock. PID 1 loads the filter, and its children load none.
 func TestOneFilter(t *testing.T) {
 	for name, spec := range map[string]backends.Spec{"once": {Language: "shell"}, "in a session": {Language: "shell", Keep: true}, "landlock": {Language: "shell", Profile: "landlock"}} {
 		t.Run(name, func(t *testing.T) {

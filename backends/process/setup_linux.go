@@ -17,20 +17,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// namespaces are the namespaces in which a hardened sandbox's PID 1 begins. The cgroup namespace is made later, after
-// PID 1 has joined its cgroup; the user namespace that keeps the program from the mounts comes last.
+// namespaces are the namespaces in which a hardened sandbox's PID 1 starts. The cgroup namespace is made later,
+// after PID 1 has joined its cgroup; the user namespace that denies the program the mounts comes last.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWTIME
 
-// prepare returns the plan for the setup that all hardened sandboxes have in common. PID 1 executes it right after the
-// fork, possibly long before the server knows which sandbox it will serve.
+// prepare returns the plan for the common setup of all hardened sandboxes. PID 1 executes it right after the fork,
+// possibly long before the server knows which sandbox it will serve.
 //
-// Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user
-// has all capabilities, but is not root.
+// If root starts the server, root owns the namespaces. For another user, an outer user namespace owns them, in
+// which that user has all capabilities, but is not root.
 func (b *Backend) prepare(child *Init) *plan {
 	p := newPlan(136)
 	joinCgroups(child.cgroup, p)
-	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
+	p.do("umask", unix.SYS_UMASK, val(0o022)) // independent of the caller's: others must be able to read our files
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	} else {
@@ -43,7 +43,7 @@ func (b *Backend) prepare(child *Init) *plan {
 	return p
 }
 
-// setUpNamespaces sets up the namespaces that no sandboxes share. at is the path of the root directory.
+// setUpNamespaces sets up the namespaces that sandboxes do not share. at is the path of the root directory.
 func setUpNamespaces(p *plan, at string) {
 	name := "sandbox"
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
@@ -51,14 +51,14 @@ func setUpNamespaces(p *plan, at string) {
 	p.proc(at, "")
 	p.maskProc(at)
 	boundSocketBuffers(p, at)
-	// With a small part of the host's terminals (kernel.pty.max).
+	// The limit is a small part of the host's terminals (kernel.pty.max).
 	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at, "/dev/pts"), p.str("devpts"),
 		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
 }
 
 // setup returns the plan that turns a prepared PID 1 into that of sandbox s, and drops its privileges.
 //
-// Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a second, inner user
+// Root's PID 1 becomes an unprivileged user here. In both cases the program then lives in a second, inner user
 // namespace, where even a process that regained all capabilities would have none over mounts, network or other
 // namespaces.
 func (b *Backend) setup(s *Sandbox) *plan {
@@ -77,22 +77,22 @@ func (b *Backend) setup(s *Sandbox) *plan {
 	if b.root && !s.foreign {
 		becomeUser(p, s.uid)
 	}
-	// A process that is not dumpable has a /proc/self that belongs to root, where it may not write.
+	// A process that is not dumpable has a /proc/self that belongs to root, which it can't write.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	p.do("unshare(user)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
 	mapUser(p, insideID, outer, outer)
 	boundWatches(p)
 	dropBounding(p, 0)
 	p.prctl("PR_CAP_AMBIENT_CLEAR_ALL", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	const locked = 0xff // SECBIT_*: root is nobody special, no ambient capabilities; and their locks
+	const locked = 0xff // SECBIT_*: root has no privileges, no ambient capabilities; and their locks
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
-	// Changing users clears it, so it comes after that.
+	// A change of user clears it, so it is set afterwards.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	b.finishSetup(p, s, workspace, segments(), "/tmp", passed...)
 	return p
 }
 
-// segments returns the kernel's list of System V shared memory.
+// segments returns the path of the kernel's list of System V shared memory.
 func segments() string {
 	const list = "/proc/sysvipc/shm"
 	if _, err := os.Stat(list); err != nil {
@@ -101,20 +101,20 @@ func segments() string {
 	return list
 }
 
-// becomeUser gives up root for good.
+// becomeUser gives up root permanently.
 func becomeUser(p *plan, uid int) {
 	p.do("setgroups(0)", unix.SYS_SETGROUPS, val(0), val(0))
 	setUser(p, uid)
 }
 
-// setUser changes the user and group of the process for good, and tests that the user has changed.
+// setUser changes the user and group of the process permanently, and tests that the user has changed.
 func setUser(p *plan, uid int) {
 	p.do("setresgid", unix.SYS_SETRESGID, val(uid), val(uid), val(uid))
 	p.do("setresuid", unix.SYS_SETRESUID, val(uid), val(uid), val(uid))
 	p.want(int64(uid), "getuid", unix.SYS_GETUID)
 }
 
-// mapUser maps one user and group of the outer namespace to id in the new user namespace, as the only ones. setgroups
+// mapUser maps one user and group of the outer namespace to id in the new user namespace, and no others. setgroups
 // has to be given up first: user_namespaces(7).
 func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/setgroups", "deny", 0, 0)
@@ -122,9 +122,9 @@ func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", id, gid), 0, 0)
 }
 
-// finishSetup ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
-// workspace, of /proc, of the list of shared memory segments, of the disk, of more, which are the listening sockets and
-// an overlay's upper directory, and of the seccomp notifications, see notifies.
+// finishSetup ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors
+// of the workspace, /proc, the list of shared memory segments, the disk, more (listening sockets and an overlay's
+// upper directory), and the seccomp notifications, see notifies.
 func (b *Backend) finishSetup(p *plan, s *Sandbox, workspace, segments, tmp string, more ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
@@ -135,7 +135,7 @@ func (b *Backend) finishSetup(p *plan, s *Sandbox, workspace, segments, tmp stri
 	proc := p.get("open proc", unix.SYS_OPENAT, cwd, p.str("/proc"), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	shm := p.get("open "+segments, unix.SYS_OPENAT, cwd, p.str(segments), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
-	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
+	// No process in here may open our /proc/1/mem, for which sharing our uid would be enough.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	passed := append([]arg{work, proc, shm, disk}, more...)
 	passed = append(passed, loadFilter(p, s.filter, s.notifies())...)
@@ -145,8 +145,8 @@ func (b *Backend) finishSetup(p *plan, s *Sandbox, workspace, segments, tmp stri
 	}
 }
 
-// dropBounding empties the bounding set, so that programs' file capabilities have no effect. errno is that of a
-// permitted failure.
+// dropBounding empties the bounding set, so that programs' file capabilities have no effect. errno is the error of
+// a permitted failure.
 func dropBounding(p *plan, errno int32) {
 	drop := launch.Step{Store: -1, Want: launch.AnyResult, Errno: errno}
 	for c := range capabilities() {
@@ -175,8 +175,8 @@ func enterSandboxRoot(p *plan, s *Sandbox) *root {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
-	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
-	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
+	// Nobody can enter it any more: the root is read-only, and its owner's capabilities are not the program's.
+	// Unmounting it instead would cost an RCU grace period, 0.1 ms.
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	r.trust(s.trust)
 	for name, content := range s.etcFiles() {
@@ -198,7 +198,7 @@ func enterSandboxRoot(p *plan, s *Sandbox) *root {
 }
 
 // disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its
-// size bounds them together. base is the path of the root that is being set up, "" inside of it.
+// size bounds them together. base is the path of the root that is being set up, "" inside it.
 func (r *root) disk(s *Sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
 	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
@@ -226,13 +226,13 @@ func (r *root) disk(s *Sandbox, base string) {
 		}
 		r.do("mount "+d.at, unix.SYS_MOUNT, dir, r.str(base, d.at), val(0), val(unix.MS_BIND), val(0))
 	}
-	if s.home != "" { // only where the root is new
+	if s.home != "" { // only if the root is new
 		r.mkdir(s.home)
 		r.do("mount "+s.home, unix.SYS_MOUNT, r.str(base, workspace), r.str(base, s.home), val(0), val(unix.MS_BIND), val(0))
 	}
 }
 
-// etcFiles are the files of /etc that this sandbox has in addition, or instead.
+// etcFiles are this sandbox's additional or replaced files of /etc.
 func (s *Sandbox) etcFiles() map[string]string {
 	if s.home == "" {
 		return s.etc
@@ -242,7 +242,7 @@ func (s *Sandbox) etcFiles() map[string]string {
 	return files
 }
 
-// joinCgroups has the process that executes p join its v1 cgroups. A v2 cgroup is joined by clone3.
+// joinCgroups makes the process that executes p join its v1 cgroups. clone3 joins a v2 cgroup.
 func joinCgroups(g *cgroup.Group, p *plan) {
 	if g.V2() {
 		return
@@ -260,9 +260,9 @@ func (b *Backend) Namespaces() uint64 {
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// containerSetup returns the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock",
-// it makes no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so
-// that it may listen there, and its directories are those of a hardened sandbox.
+// containerSetup returns the plan of PID 1's substitute inside a container (Config.Inside). As in the profile
+// "landlock", it makes no namespaces, and the substitute is a subreaper; but the surrounding namespaces are the
+// container's own, so that it may listen there, and its directories are those of a hardened sandbox.
 func (b *Backend) containerSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
@@ -271,8 +271,8 @@ func (b *Backend) containerSetup(s *Sandbox) *plan {
 	return p
 }
 
-// filter has PID 1 load the sandbox's seccomp filter, which all programs of the sandbox inherit: each filter costs
-// the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the
+// loadFilter makes PID 1 load the sandbox's seccomp filter, which all its programs inherit: each filter costs the
+// host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the
 // notifications.
 func loadFilter(p *plan, code []byte, notifies bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})

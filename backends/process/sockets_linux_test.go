@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestTooManySockets judges what the kernel counts, for hosts with much and with little memory.
+// TestTooManySockets checks tooMany with kernel counters of hosts with much and with little memory.
 func TestTooManySockets(t *testing.T) {
-	const large, small = 300_000, 20_000 // pages of TCP's that are pressure: about 24 GB and 1.7 GB of RAM
+	const large, small = 300_000, 20_000 // TCP's pressure threshold in pages: about 24 GB and 1.7 GB of RAM
 	for _, c := range []struct {
 		name     string
 		sockstat string
@@ -36,7 +36,7 @@ func TestTooManySockets(t *testing.T) {
 	}
 }
 
-// TestWatches has a program take as many instances of inotify as it gets, of which the kernel gives a user 128 in all.
+// TestWatches has a program create as many inotify instances as it gets; the kernel gives a user 128 in all.
 func TestWatches(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/user/max_inotify_instances"); err != nil {
 		t.Skip("this kernel does not count them by user namespace")

@@ -39,7 +39,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	return s, nil
 }
 
-// Register has Close end a sandbox; afterwards, Register itself does.
+// Register makes Close end a sandbox; after Close, Register ends it at once.
 func (b *Backend) Register(s *Sandbox) error {
 	b.mu.Lock()
 	finished := b.finished
@@ -65,7 +65,7 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// CloseSandboxes ends all sandboxes, and has Start fail from now on.
+// CloseSandboxes ends all sandboxes, and makes later Starts fail.
 func (b *Backend) CloseSandboxes() {
 	b.mu.Lock()
 	b.finished = true
@@ -77,7 +77,8 @@ func (b *Backend) CloseSandboxes() {
 	b.teardowns.all.Wait()
 }
 
-// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
+// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host
+// provides.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
 	for _, language := range backends.Languages {
@@ -103,10 +104,10 @@ func (b *Backend) tryStart(ctx context.Context, spec backends.Spec) (backends.Re
 	return s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{})
 }
 
-// Spawn gives a sandbox that is to be launched a PID 1.
+// Spawn spawns the PID 1 of a sandbox that is to be launched.
 type Spawn func(context.Context, *Sandbox) (*Init, error)
 
-// Launch has spawn give the sandbox a PID 1, which sets it up.
+// Launch spawns the sandbox's PID 1, which sets it up.
 func (s *Sandbox) Launch(ctx context.Context, spawn Spawn) (err error) {
 	if s.Init, err = spawn(ctx, s); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (s *Sandbox) Launch(ctx context.Context, spawn Spawn) (err error) {
 	return s.start(ctx)
 }
 
-// LaunchOrClose is Launch, and after a failure closes the sandbox and says what the host lacks.
+// LaunchOrClose is Launch; after a failure it closes the sandbox and explains what the host lacks.
 func (s *Sandbox) LaunchOrClose(ctx context.Context, spawn Spawn) error {
 	err := s.Launch(ctx, spawn)
 	if err == nil {
@@ -127,8 +128,8 @@ func (s *Sandbox) LaunchOrClose(ctx context.Context, spawn Spawn) error {
 	return s.backend.diagnose(s, err)
 }
 
-// InTime enforces the deadline of a start also where this process itself waits for the kernel: the goroutine closes a
-// sandbox that is finished too late.
+// InTime enforces the deadline of a start also while this process itself waits for the kernel: the goroutine closes
+// a sandbox that is finished too late.
 func InTime[S io.Closer](ctx context.Context, b *Backend, start func(context.Context) (S, error)) (none S, _ error) {
 	ctx, cancel := b.WithDeadline(ctx)
 	type result struct {
@@ -152,7 +153,7 @@ func InTime[S io.Closer](ctx context.Context, b *Backend, start func(context.Con
 		return r.s, r.err
 	case <-ctx.Done():
 	}
-	// It knows better where it was stopped, if it still can say so.
+	// The start knows better where it was stopped, if it can still report it.
 	select {
 	case r := <-made:
 		return r.s, r.err
@@ -162,7 +163,7 @@ func InTime[S io.Closer](ctx context.Context, b *Backend, start func(context.Con
 	}
 }
 
-// NewSandbox decides the properties of a sandbox, and refuses impossible ones. It starts nothing.
+// NewSandbox decides the properties of a sandbox, and refuses impossible ones. It starts no process.
 func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox, error) {
 	s := &Sandbox{
 		backend: b,
@@ -203,7 +204,7 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 			Remedy: remedy.Text{"use a kernel of 6.2 or newer, or the profile hardened"}}
 	}
 	var err error
-	if !s.inContainer { // or else the server that made the container has checked
+	if !s.inContainer { // otherwise the server that made the container has checked
 		if spec, err = b.checkMounts(spec); err == nil {
 			err = checkRights(ctx, append(slices.Clone(spec.Mounts), spec.Workspace))
 		}
@@ -215,7 +216,7 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 		return nil, err
 	}
 	s.host, s.home = spec.Workspace, spec.Home
-	if spec.Guest && !s.inContainer { // where it is there already
+	if spec.Guest && !s.inContainer { // a container has it already
 		if s.guest, err = ownFile(); err != nil {
 			return nil, err
 		}
@@ -251,7 +252,7 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 	return s, nil
 }
 
-// ownFile returns the file of this program, which the sandbox's user must be able to execute.
+// ownFile returns the path of this program's file, which the sandbox's user must be able to execute.
 func ownFile() (string, error) {
 	name, err := os.Executable()
 	if err == nil {
@@ -270,7 +271,7 @@ func ownFile() (string, error) {
 	return name, nil
 }
 
-// start has PID 1 set up the sandbox.
+// start makes PID 1 set up the sandbox.
 func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.landlockOnly {
 		if err := s.makeWorkspace(); err != nil {

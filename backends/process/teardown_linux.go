@@ -14,7 +14,7 @@ func (s *Sandbox) Close() error {
 		s.mu.Unlock()
 		s.hooks.Closing()
 		s.backend.mu.Lock()
-		finished := s.backend.finished // and waits for later removals
+		finished := s.backend.finished // waits for later removals, too
 		s.backend.mu.Unlock()
 		background := !finished && s.isQuiet()
 		if background {
@@ -31,8 +31,8 @@ func (s *Sandbox) Close() error {
 	return err
 }
 
-// isQuiet reports that only PID 1 is alive, and that the sandbox shows nothing of the host: nobody can tell whether its
-// namespaces are gone.
+// isQuiet reports that only PID 1 is alive, and that the sandbox shows no path of the host: no process can notice
+// whether its namespaces are gone.
 func (s *Sandbox) isQuiet() bool {
 	begun := s.begun.Load()
 	return s.files != nil && s.HostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
@@ -42,7 +42,7 @@ func (s *Sandbox) isQuiet() bool {
 func (s *Sandbox) tearDown() error {
 	var err error
 	s.kill()
-	if s.files != nil { // and so listen runs, and sees that PID 1 is gone
+	if s.files != nil { // then receiveMessages runs, and notices that PID 1 is gone
 		<-s.gone
 		s.notifying.Wait()
 		s.using.Wait()
@@ -51,7 +51,7 @@ func (s *Sandbox) tearDown() error {
 	s.gateway.Close()
 	s.backend.cpus.Return(s.bound)
 	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
-		f.Close() // of nil, too
+		f.Close() // may be nil
 	}
 	for _, f := range s.procFiles {
 		f.Close()

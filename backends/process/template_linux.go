@@ -20,22 +20,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// Template is a process that forks the PID 1s of sandboxes. The simplest is a launcher. All others are PID 1s without
-// programs, for the sandboxes that show one interpreter: their root directory is set up already, where a launcher's
-// child has to build one from sixty mounts and files.
+// Template is a process that forks the PID 1s of sandboxes. The simplest is a launcher. All others are PID 1s
+// without programs, for the sandboxes with one interpreter: their root directory is already set up, whereas a
+// launcher's child has to build one from sixty mounts and files.
 //
-// A PID 1 of that kind has mount and PID namespaces of its own, and where an ordinary user started the server a user
-// namespace, in which that user has all capabilities. The PID namespaces of its sandboxes are descendants of its own,
-// so that they can't name it, and end with it. It keeps the rights that the setup takes, as a launcher's children do
-// until they are set up.
+// Such a PID 1 has its own mount and PID namespaces, and if an ordinary user started the server a user namespace,
+// in which that user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so that
+// they can't address it, and end with it. It keeps the rights that the setup needs, like a launcher's children
+// before their setup.
 type Template struct {
 	*Init
 	templates.Use
-	states   []pathState   // of the host's paths that its root shows
+	states   []pathState   // of the host paths that its root shows
 	checking sync.Mutex    // guards the next two
 	checked  time.Time     // last comparison of states with the host
 	stale    bool          // a comparison has failed
-	cloning  chan struct{} // has a token while a request is being answered
+	cloning  chan struct{} // contains a token while a request is pending
 	lost     error         // why a request got no answer, which may still come; guarded by cloning
 }
 
@@ -88,38 +88,38 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *Template, r runtimes.Runtime) 
 		root.mkdir(dir)
 	}
 	if one.uid != 0 {
-		// Where a forker's children pass here, its owner must be known in their user namespace.
+		// The owner must exist in the user namespace of a forker's children, which pass through here.
 		p.do("chown disk", unix.SYS_FCHOWNAT, cwd, p.str(newRoot+hiddenDisk), val(one.uid), val(one.uid), val(0))
 	}
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
-	// The kernel lets a user mount a new /proc only where one is to be seen. The sandboxes' covers this,
-	// which would show a program that got at it nothing but itself.
+	// The kernel permits a user to mount a new /proc only where one is visible. The sandboxes' /proc covers this
+	// one, which would show a program that reached it only itself.
 	p.proc(newRoot, "hidepid=ptraceable")
 	return root
 }
 
-// templateFlags are the namespaces that a template has of its own.
+// templateFlags are a template's own namespaces.
 const templateFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUSER
 
 // unshareFlags are the namespaces that a template's child makes for itself, while the template forks the next.
 const unshareFlags = namespaces&^cloneFlags | unix.CLONE_NEWCGROUP
 
-// answerTimeout bounds a fork by a forker, which takes it a millisecond.
+// answerTimeout bounds a fork by a forker, which usually takes a millisecond.
 const answerTimeout = time.Second
 
 // cloneFlags are the namespaces that a child can only get from clone.
 const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
-// templateChildPlan makes the namespaces that the sandboxes of a template do not share.
+// templateChildPlan makes the namespaces that a template's sandboxes do not share.
 func (b *Backend) templateChildPlan(child *Init) *plan {
 	p := newPlan(80)
 	joinCgroups(child.cgroup, p)
-	if b.root && child.foreign { // or else it still has to be root
+	if b.root && child.foreign { // otherwise it still has to be root
 		setUser(p, child.uid)
 	}
 	p.do("unshare", unix.SYS_UNSHARE, val(unshareFlags))
 	setUpNamespaces(p, "")
-	if b.root && !child.foreign { // or else it is the user's already
+	if b.root && !child.foreign { // otherwise it already belongs to the user
 		for _, at := range []string{"/dev/pts", "/dev/pts/ptmx"} {
 			p.do("chown "+at, unix.SYS_FCHOWNAT, cwd, p.str(at), val(child.uid), val(child.uid), val(0))
 		}
@@ -128,7 +128,7 @@ func (b *Backend) templateChildPlan(child *Init) *plan {
 	return p
 }
 
-// SpawnByTemplate has a template that the caller has acquired fork a PID 1, and prepares it.
+// SpawnByTemplate has an acquired template fork a PID 1, and prepares it.
 func (b *Backend) SpawnByTemplate(ctx context.Context, n *Template) (*Init, error) {
 	child, err := b.newInit()
 	if err == nil {
@@ -148,7 +148,7 @@ func (b *Backend) SpawnByTemplate(ctx context.Context, n *Template) (*Init, erro
 	return child, nil
 }
 
-// fork forks child's process with flags (CLONE_*), by a template that the caller has acquired.
+// fork has an acquired template fork child's process with flags (CLONE_*).
 func (n *Template) fork(ctx context.Context, child *Init, flags uint64) error {
 	defer n.Spawned()
 	ours, theirs, err := socketPair(unix.SOCK_SEQPACKET)
@@ -166,10 +166,10 @@ func (n *Template) fork(ctx context.Context, child *Init, flags uint64) error {
 	return nil
 }
 
-// clone asks for a process whose end of a socket is control, in a cgroup v2 directory if cgroup is not nil. It waits
-// until ctx's deadline, for a forker not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not
-// end the wait. After an error other than [forkError] all requests fail: a late answer would be taken for that of the
-// next request.
+// clone requests a process whose end of a socket is control, in a cgroup v2 directory if cgroup is not nil. It
+// waits until ctx's deadline, for a forker at most answerTimeout, and then fails with [os.ErrDeadlineExceeded]; a
+// cancellation does not end the wait. After an error other than [forkError] all requests fail: a late answer would
+// be taken for that of the next request.
 func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	select {
 	case n.cloning <- struct{}{}:
@@ -177,7 +177,7 @@ func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 	case <-ctx.Done():
 		return nil, 0, stopped(ctx)
 	}
-	if err = stopped(ctx); err != nil { // it may have waited for another that got no answer
+	if err = stopped(ctx); err != nil { // it may have waited for another request that got no answer
 		return nil, 0, err
 	}
 	if n.lost != nil {
@@ -200,7 +200,7 @@ func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 	var reply [1]launch.Reply
 	_, files, err := receive(n.control, raw(reply[:]))
 	switch {
-	case errors.Is(err, unix.EMFILE): // the process ends by itself, since nobody has the other end of its socket
+	case errors.Is(err, unix.EMFILE): // the process ends by itself, since its socket has no other end
 		return nil, 0, &forkError{fmt.Errorf("clone3: %w", unix.EMFILE)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		n.lost = err
@@ -218,8 +218,8 @@ func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 	return files[0], pid, nil
 }
 
-// Good reports whether the template lives and its root still equals the host. It compares at most ten times a second,
-// and stale is permanent: the caller may not act on the answer.
+// Good reports whether the template lives and its root still equals the host. It compares at most ten times a
+// second, and stale is permanent, since a later caller may act on the answer instead of this one.
 func (n *Template) Good() bool {
 	const often = 100 * time.Millisecond
 	n.checking.Lock()
@@ -234,8 +234,8 @@ func (n *Template) Good() bool {
 	return !n.stale
 }
 
-// distrust gives up the templates that this process descends from: what failed in it may be theirs, and fail in all
-// that they fork. Their other children are not taken from the pool any more.
+// distrust gives up the templates that this process descends from: its failure may be theirs, and recur in all
+// their children. The pool does not use their other children any more.
 func (b *Init) distrust() {
 	if b == nil {
 		return
@@ -252,10 +252,10 @@ func (b *Init) distrust() {
 	t.distrust()
 }
 
-// Current reports whether its template, if any, would still be used for another.
+// Current reports whether its template, if any, would still be used for another sandbox.
 func (b *Init) Current() bool { return b.template == nil || b.template.Good() }
 
-// Good reports whether PID 1 lives, and equals a new one.
+// Good reports whether PID 1 lives and equals a new one.
 func (b *Init) Good() bool {
 	return b.alive() && b.Current() && (b.outdated == nil || !b.outdated())
 }

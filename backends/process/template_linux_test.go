@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// fromTemplate starts two shell's sandboxes from one template.
+// fromTemplate starts two shell sandboxes from one template.
 func fromTemplate(t *testing.T) (one, other *Sandbox) {
 	t.Helper()
 	b := newBackend(t, Config{})
@@ -53,8 +53,8 @@ func runScript(t *testing.T, s *Sandbox, script string) string {
 	return out.String()
 }
 
-// TestTemplateIsOutOfReach looks from a template's sandbox for anything that it shares with the template and with other
-// children of it.
+// TestTemplateIsOutOfReach searches a template's sandbox for anything shared with the template and its other
+// children.
 func TestTemplateIsOutOfReach(t *testing.T) {
 	sibling, s := fromTemplate(t)
 	if sibling.template != s.template {
@@ -97,8 +97,7 @@ func namespaceOf(t *testing.T, pid int, name string) string {
 	return link
 }
 
-// TestTemplateRemembersThatItIsStale asks twice whether a template shows the host as it is: the second is who acts on
-// it.
+// TestTemplateRemembersThatItIsStale checks a stale template twice: the second caller must get the answer, too.
 func TestTemplateRemembersThatItIsStale(t *testing.T) {
 	s, _ := fromTemplate(t)
 	n := s.template
@@ -121,7 +120,7 @@ func TestTemplateRemembersThatItIsStale(t *testing.T) {
 	}
 }
 
-// TestCoveredRuntime has a runtime in the host's /tmp, which the sandbox's own would cover in a template.
+// TestCoveredRuntime has a runtime in the host's /tmp, which a template's /tmp would cover.
 func TestCoveredRuntime(t *testing.T) {
 	b := newBackend(t, Config{})
 	shell, err := b.runtime(t.Context(), "shell")
@@ -143,8 +142,8 @@ func TestCoveredRuntime(t *testing.T) {
 	}
 }
 
-// TestQuietEnd sees who waits for a sandbox's end: nobody, where the program was alone; else Exec, until what it left
-// is dead.
+// TestQuietEnd checks which call waits for a sandbox's end: none if the program was alone; else Exec, until its
+// leftover processes are dead.
 func TestQuietEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -182,7 +181,7 @@ func TestQuietEnd(t *testing.T) {
 	}
 }
 
-// TestHostsDevices tries to change what a device node of the host says, by the program and by how we start it.
+// TestHostsDevices tries to change the metadata of a host device node, from the program and by how we start it.
 func TestHostsDevices(t *testing.T) {
 	s, _ := fromTemplate(t)
 	before, err := os.Stat("/dev/null")
@@ -204,8 +203,8 @@ echo x >/dev/null && head -c 3 /dev/zero | wc -c`)
 	}
 }
 
-// TestLostAndCancelled asks a template that once gave no answer, for a start that has ended: why it has ended is what
-// counts.
+// TestLostAndCancelled uses a template that once gave no answer, for a start that has ended: the error is the
+// start's reason.
 func TestLostAndCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -215,7 +214,7 @@ func TestLostAndCancelled(t *testing.T) {
 	}
 }
 
-// TestCancelledInLine cancels a start that waits behind one that gets no answer.
+// TestCancelledInLine cancels a start that waits behind one without an answer.
 func TestCancelledInLine(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

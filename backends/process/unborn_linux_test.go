@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// TestEndBeforeStatus ends a program's process before it can say a word: the start is told at once, and gives up the
+// TestEndBeforeStatus kills a program's process before its status: the start fails at once, and gives up the
 // templates that it came from.
 func TestEndBeforeStatus(t *testing.T) {
 	b := newBackend(t, Config{})

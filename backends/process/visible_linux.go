@@ -21,25 +21,25 @@ import (
 )
 
 // A hardened sandbox shows its limits where runtimes look for them. The files are on a tmpfs of their own, and are
-// bound, read-only, to where the program finds them: before the limits are known, since that takes longer than all else
-// of a start that is left then. The server keeps a descriptor of the first mount, which no process of the sandbox can
-// reach, and writes to it.
+// bound read-only to the paths that programs read, before the limits are known, since that takes longer than the
+// rest of a start. The server keeps a descriptor of the first mount, which no process of the sandbox can reach, and
+// writes to it.
 const limitsAt = hiddenDisk + "/limits"
 
-// visible is what the server knows of those files.
+// visible is the server's state of those files.
 type visible struct {
-	dir *os.File // nil where nothing can be mounted
+	dir *os.File // nil if nothing can be mounted
 
-	mu      sync.Mutex        // guards the rest
+	mu      sync.Mutex        // guards the fields below
 	texts   map[string]string // by path, as written, or as expected before
 	begun   time.Time         // start of the sandbox
 	written time.Time
 	used    int64         // bytes of RAM, as written
-	cpu     time.Duration // likewise
+	cpu     time.Duration // as written
 }
 
-// hostFiles are files of the host's /proc from which a sandbox's are made. What is used of them does not change while
-// the machine runs.
+// hostFiles are the host's /proc files from which a sandbox's are made. The used parts do not change while the
+// machine runs.
 var hostFiles = sync.OnceValue(func() map[string]string {
 	texts := map[string]string{}
 	for _, name := range []string{"cpuinfo", "stat"} {
@@ -54,18 +54,18 @@ type visibleLimits struct {
 	ram    int64
 	cpu    float64
 	tasks  uint64
-	cgroup bool // the sandbox has one
+	cgroup bool // the sandbox has a cgroup
 }
 
-// processors returns how many processors are shown.
+// processors returns the number of visible processors.
 func (l visibleLimits) processors() int { return backends.Cores(l.cpu, runtime.NumCPU()) }
 
-// lastVisible has the files of the sandbox that was started last. A process that is spawned ahead shows them: the next
-// sandbox is likely to have the same limits, and otherwise writes its own.
+// lastVisible has the files of the last started sandbox. A prespawned process shows them: the next sandbox is
+// likely to have the same limits, and otherwise writes its own.
 type lastVisible struct {
 	mu     sync.Mutex
 	limits visibleLimits
-	files  map[string]string // texts by path; not changed
+	files  map[string]string // texts by path; never modified
 }
 
 // filesFor returns the files for l.
@@ -90,7 +90,7 @@ func (s *lastVisible) expected(g *cgroup.Group) map[string]string {
 	return s.filesFor(l, g)
 }
 
-// files returns the texts of the files, by path. Which files there are does not depend on the limits.
+// files returns the texts of the files by path. The set of paths does not depend on the limits.
 func (l visibleLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
 	n := l.processors()
 	host := hostFiles()
@@ -111,7 +111,7 @@ func (l visibleLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
 	return files
 }
 
-// cpuList returns the list of n processors, by cpuset(7).
+// cpuList returns the list of n processors in the format of cpuset(7).
 func cpuList(n int) string {
 	if n == 1 {
 		return "0\n"
@@ -119,8 +119,8 @@ func cpuList(n int) string {
 	return "0-" + strconv.Itoa(n-1) + "\n"
 }
 
-// madeUpFiles returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version
-// 2 if there are none.
+// madeUpFiles returns files of a cgroup with the sandbox's limits by name: of these controllers of version 1, or of
+// version 2 if there are none.
 func (l visibleLimits) madeUpFiles(controllers []string) map[string]string {
 	ram, cpus := limitText(l.ram), cpuList(l.processors())
 	quota, tasks := strconv.Itoa(max(1000, int(l.cpu*100_000))), strconv.FormatUint(l.tasks, 10)+"\n"
@@ -146,10 +146,10 @@ func (l visibleLimits) madeUpFiles(controllers []string) map[string]string {
 	return files
 }
 
-// limitText returns the text of a file with a limit in bytes.
+// limitText returns a file's text for a limit in bytes.
 func limitText(n int64) string { return strconv.FormatInt(n, 10) + "\n" }
 
-// numberText returns the text of a file with a number that changes. All are equally long, see refresh.
+// numberText returns a file's text for a changing number. All texts have the same length, see refresh.
 func numberText(n int64) string { return fmt.Sprintf("%-20d\n", n) }
 
 // cpuStat returns the text of a made-up cpu.stat.
@@ -158,8 +158,8 @@ func cpuStat(used time.Duration) string {
 	return fmt.Sprintf("usage_usec %-20d\nuser_usec %-20d\nsystem_usec %-20d\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n", us, us, 0)
 }
 
-// readyWithLimits makes the files of child, without texts yet, below base, the root directory that is being set up, and
-// sends the ready message, with a descriptor of them.
+// readyWithLimits makes the files of child, still empty, below base, the root directory that is being set up, and
+// sends the ready message with a descriptor of them.
 func readyWithLimits(p *plan, child *Init, base string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
@@ -172,11 +172,11 @@ func readyWithLimits(p *plan, child *Init, base string) {
 		p.do("show /"+name, unix.SYS_MOUNT, p.str(own, "/", name), p.str(base, "/", name), val(0), val(unix.MS_BIND), val(0))
 	}
 	p.do("show "+own, unix.SYS_MOUNT, p.str(own), p.str(own), val(0), val(unix.MS_BIND), val(0))
-	p.attr(own, 0, unix.MOUNT_ATTR_RDONLY) // and so are the mounts that are made of this one
+	p.attr(own, 0, unix.MOUNT_ATTR_RDONLY) // also applies to later mounts of it
 	bind("sys")
 	for _, h := range hierarchies {
-		// Where the kernel forbids it, there are the files that would cover it. A JVM looks for what is mounted, and reads
-		// what lies there: it finds the kernel's file system in the list, whatever covers it.
+		// If the kernel forbids this mount, the covering files exist alone. A JVM reads the mount list first and
+		// then the files: it finds the kernel's file system in the list, although it is covered.
 		p.try("mount /"+h.Dir, unix.SYS_MOUNT, p.str(h.Type), p.str(base, "/", h.Dir), p.str(h.Type), val(unix.MS_RDONLY|flags), p.str(h.Name))
 		if h.Shared {
 			bind(h.Dir)
@@ -229,7 +229,7 @@ func (b *Init) setUp(ctx context.Context, p *plan) error {
 	return b.visible.write(files)
 }
 
-// writeLimits shows the sandbox's limits in the files.
+// writeLimits writes the sandbox's limits to the files.
 func (s *Sandbox) writeLimits() error {
 	v := &s.visible
 	if v.dir == nil {
@@ -241,8 +241,8 @@ func (s *Sandbox) writeLimits() error {
 	return v.write(s.backend.lastVisible.filesFor(visibleLimits{s.limits.RAM, s.limits.CPU, s.tasks, s.cgroup != nil}, s.cgroup))
 }
 
-// refresh writes what the sandbox uses to the files that tell it, if that has changed, at most ten times a second
-// unless it is much more or less. Each text is as long as the one before, so that a reader never finds the end of that.
+// refresh writes the sandbox's usage to its files if it has changed, at most ten times a second unless the
+// difference is large. Each text is as long as the one before, so that a reader never sees the end of the old one.
 func (s *Sandbox) refresh(saw reading) {
 	v := &s.visible
 	if v.dir == nil {
@@ -258,7 +258,7 @@ func (s *Sandbox) refresh(saw reading) {
 	if s.cgroup != nil {
 		cpu = s.cgroup.CPU()
 	}
-	if used == v.used && cpu == v.cpu { // as a session's interpreter that waits
+	if used == v.used && cpu == v.cpu { // like a session's waiting interpreter
 		return
 	}
 	v.written, v.used, v.cpu = now, used, cpu
@@ -270,7 +270,7 @@ func (s *Sandbox) refresh(saw reading) {
 	})
 }
 
-// writeRAM shows another limit of RAM.
+// writeRAM writes a new RAM limit.
 func (s *Sandbox) writeRAM(limit int64) {
 	v := &s.visible
 	if v.dir == nil {
@@ -285,8 +285,8 @@ func (s *Sandbox) writeRAM(limit int64) {
 	})
 }
 
-// writeNamed writes those of the files that are there, by the last parts of their paths. What fails leaves the program
-// with the number before.
+// writeNamed writes the texts for existing files, by the last element of their paths. After a failure the program
+// sees the previous number.
 func (v *visible) writeNamed(texts map[string]string) {
 	for at := range v.texts {
 		if text, changes := texts[path.Base(at)]; changes {
@@ -295,7 +295,7 @@ func (v *visible) writeNamed(texts map[string]string) {
 	}
 }
 
-// write writes over files whose texts are others.
+// write overwrites files whose texts have changed.
 func (v *visible) write(texts map[string]string) error {
 	for name, text := range texts {
 		before := v.texts[name]

@@ -9,11 +9,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// TestLimitsOfEarlier spawns with the limits of the sandbox before: another one shows its own.
+// TestLimitsOfEarlier spawns with the limits of the sandbox before: the next sandbox shows its own.
 func TestLimitsOfEarlier(t *testing.T) {
 	b := newBackend(t, Config{})
 	const code = `while read -r name n _; do [ "$name" = MemTotal: ] && echo $n; done </proc/meminfo; cat /sys/fs/cgroup/{memory.max,memory/memory.limit_in_bytes} 2>/dev/null; exit 0`
-	for _, mb := range []int64{1024, 96, 96, 512} { // longer, and shorter
+	for _, mb := range []int64{1024, 96, 96, 512} { // longer, and shorter texts
 		s, err := b.Start(t.Context(), backends.Spec{ID: "limits", Language: "shell", Limits: backends.Limits{RAM: mb << 20}})
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestNothingToRefresh(t *testing.T) {
 	}
 }
 
-// TestSameFiles has the files that are there depend on nothing but the machine: they are made before the limits are
+// TestSameFiles checks that the set of files depends only on the machine: they are made before the limits are
 // known.
 func TestSameFiles(t *testing.T) {
 	var g *cgroup.Group

@@ -15,10 +15,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// watcher enforces the limits that the kernel does not enforce for the whole tree: RAM without the workspace's files
-// where there is a cgroup, and all of RAM where there is none.
+// watcher enforces the limits that the kernel does not enforce for the whole tree: RAM without the workspace's
+// files if there is a cgroup, and all of RAM if there is none.
 type watcher struct {
-	exceeded chan string // the limit, once
+	exceeded chan string // the exceeded limit, sent once
 	peak     atomic.Int64
 	crowded  atomic.Bool // the number of threads has reached its limit
 	cpu      atomic.Int64
@@ -33,12 +33,12 @@ type watcher struct {
 	poll    func(limit int64, open sockstat) reading
 }
 
-// interval is the time between polls. A program that touches 4 GB/s gets 40 MB past its limit at most, and a poll costs
-// some microseconds while usage is low.
+// interval is the time between polls. A program that touches 4 GB/s exceeds its limit by at most 40 MB, and a poll
+// costs some microseconds while usage is low.
 const interval = 10 * time.Millisecond
 
-// lazy is the longest interval between polls of a session's interpreter that does nothing: a thousand idle sessions
-// must not keep the machine busy. The cgroup bounds its growth meanwhile.
+// lazy is the longest interval between polls of an idle session's interpreter: a thousand idle sessions must not
+// keep the machine busy. The cgroup bounds their growth meanwhile.
 const lazy = 320 * time.Millisecond
 
 // startWatcher starts a watcher. Most programs end before its first check, and cost no goroutine.
@@ -63,7 +63,7 @@ func (s *Sandbox) startWatcher(lasting bool) *watcher {
 func (w *watcher) runDisk(s *Sandbox) {
 	pause := 20 * interval
 	if s.inContainer {
-		pause = interval // and three system calls a poll
+		pause = interval // with three system calls per poll
 	}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -82,7 +82,7 @@ func (w *watcher) runDisk(s *Sandbox) {
 	}
 }
 
-// reportLimit reports a limit, unless another one is reported already.
+// reportLimit reports an exceeded limit, unless another one is already reported.
 func (w *watcher) reportLimit(limit string) {
 	select {
 	case w.exceeded <- limit:
@@ -98,8 +98,8 @@ type reading struct {
 	cpu     time.Duration // of the living processes, and of their reaped children
 }
 
-// check compares usage with the limits, and sets the timer for the next check: less and less often, up to longest,
-// while the readings do not change.
+// check compares usage with the limits, and sets the timer for the next check, with increasing intervals up to
+// longest while the readings do not change.
 func (w *watcher) check(s *Sandbox) {
 	done, err := s.keepOpen()
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *watcher) check(s *Sandbox) {
 	w.peak.Store(max(w.peak.Load(), saw.ram))
 	w.cpu.Store(max(w.cpu.Load(), int64(saw.cpu)))
 	s.refresh(saw)
-	if saw.threads+1 >= s.tasks { // and PID 1
+	if saw.threads+1 >= s.tasks { // plus PID 1
 		w.crowded.Store(true)
 	}
 	switch {
@@ -159,7 +159,7 @@ func (w *watcher) stop() {
 	w.tick.Stop()
 }
 
-// pollCgroup returns the cgroup's usage, or, when that exceeds limit, the part of it that counts as RAM.
+// pollCgroup returns the cgroup's usage, or, if that exceeds limit, the part of it that counts as RAM.
 func (s *Sandbox) pollCgroup(limit int64, open sockstat) reading {
 	waiting := open.unacceptedBytes()
 	if used := s.cgroup.Usage() + waiting; used <= limit && !s.inContainer {
@@ -168,11 +168,11 @@ func (s *Sandbox) pollCgroup(limit int64, open sockstat) reading {
 	return reading{ram: s.chargedRAM() + waiting}
 }
 
-// chargedRAM returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files
-// on the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
+// chargedRAM returns the part of the cgroup's usage that counts as RAM: without files' page cache, without files on
+// the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
 func (s *Sandbox) chargedRAM() int64 {
 	ram := s.cgroup.Anonymous()
-	if !s.landlockOnly { // whose disk is the host's
+	if !s.landlockOnly { // landlock's disk is the host's
 		ram -= s.diskUsed()
 	}
 	if s.inContainer {
@@ -184,13 +184,13 @@ func (s *Sandbox) chargedRAM() int64 {
 	return ram
 }
 
-// pollProcesses adds up the memory of all processes of the sandbox. The cheap sum counts pages that processes share
-// more than once; the exact one is taken only when the cheap one exceeds the limit.
+// pollProcesses sums the memory of all processes of the sandbox. The cheap sum counts shared pages more than once;
+// the exact one is computed only if the cheap one exceeds the limit.
 func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 	pids := s.pids()
 	waiting := open.unacceptedBytes()
 	saw := reading{ram: waiting}
-	var tables int64 // the page tables, which a process can make large with little else
+	var tables int64 // page tables, which a process can enlarge with little else
 	for i, pid := range pids {
 		status := s.readProc(pid + "/status")
 		if strings.HasPrefix(procfs.StatusField(status, "State"), "Z") {
@@ -218,15 +218,15 @@ func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 }
 
 // unacceptedBytes returns the memory that unaccepted connections may hold, which the kernel charges to no process
-// (inet_csk_accept), even after both ends are closed. The kernel tells only the number of TCP sockets: a few are
+// (inet_csk_accept), even after both ends are closed. The kernel reports only the number of TCP sockets: a few are
 // ignored, and each further socket counts with its maximum, by tcp_rmem.
 func (n sockstat) unacceptedBytes() int64 {
 	const few = 256
 	return max(0, int64(n.tcp)-few) * socketBytes
 }
 
-// liveThread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the
-// kernel reports no memory under its own number. A thread's number is a name in /proc, too, although not listed.
+// liveThread returns a thread of a process whose main thread has ended, and its status: the process lives on, and
+// the kernel reports no memory under its own PID. A thread ID is a name in /proc, too, although not listed.
 func (s *Sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	dir, err := os.Open(s.procName(pid + "/task"))
 	if err != nil {
@@ -242,20 +242,20 @@ func (s *Sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	return pid, status
 }
 
-// segments adds up System V shared memory, attached or not: the column rss, in bytes, of /proc/sysvipc/shm.
+// segments sums System V shared memory, attached or not: the column rss, in bytes, of /proc/sysvipc/shm.
 func (s *Sandbox) segments() int64 {
 	text, _ := io.ReadAll(io.NewSectionReader(s.shm, 0, 16<<20))
 	var sum int64
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) >= 16 {
-			rss, _ := strconv.ParseInt(fields[14], 10, 64) // not a number in the first line
+			rss, _ := strconv.ParseInt(fields[14], 10, 64) // the first line has a heading
 			sum += rss
 		}
 	}
 	return sum
 }
 
-// memfds adds up the memory files that processes hold open, whose content is in no process's memory.
+// memfds sums the memory files that processes have open, whose content belongs to no process's memory.
 func (s *Sandbox) memfds(pids []string) int64 {
 	var sum int64
 	seen := map[uint64]bool{}

@@ -230,7 +230,7 @@ func TestBodies(t *testing.T) {
 			rw.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		case "/liar":
-			send("gzip", []byte("this is no gzip at all"))
+			send("gzip", []byte("this is not gzip at all"))
 		case "/brotli":
 			send("br", []byte("x"))
 		case "/torn":

@@ -18,10 +18,10 @@ func FuzzLines(f *testing.F) {
 		}
 		m, bad := parseLine(l)
 		if bad != nil && !json.Valid(bad.encode()) {
-			t.Errorf("%q: the fault is no JSON: %s", text, bad.encode())
+			t.Errorf("%q: the fault is not JSON: %s", text, bad.encode())
 		}
 		if bad == nil && m.Method != nil && !json.Valid(m.encodeResult(nil)) {
-			t.Errorf("%q: the answer is no JSON: %s", text, m.encodeResult(nil))
+			t.Errorf("%q: the response is not JSON: %s", text, m.encodeResult(nil))
 		}
 	})
 }

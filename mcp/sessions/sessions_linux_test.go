@@ -313,7 +313,7 @@ func TestEditor(t *testing.T) {
 	}
 	r.exec(path, codeTool, map[string]any{"code": "open('bin', 'wb').write(bytes(range(256)))"})
 	if text, _ := json.Marshal(r.exec(path, editorTool, map[string]any{"command": "view", "path": "bin"}).Content); !strings.Contains(string(text), "is binary or too large") {
-		t.Errorf("what is no text: %s", text)
+		t.Errorf("binary file: %s", text)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// overEachConn runs a benchmark without a connection, and over each kind.
+// overEachConn runs a benchmark without a connection, and over each kind of connection.
 func overEachConn(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
 	b.Run("none", func(b *testing.B) {
 		s, err := bareStart(b)(b.Context(), backends.Spec{})

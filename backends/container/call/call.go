@@ -1,15 +1,15 @@
-// Package call connects a server with the init of a container: the server holds a [backends.Sandbox] whose real one
-// runs in the init.
+// Package call connects a server with the init of a container: the server holds a [backends.Sandbox] that
+// represents a real one in the init.
 //
-// Both share one connection, a Unix socket mounted into the container or the container's standard input and output, and
-// the server trusts nothing that arrives: a program may have taken over the init. The init begins with a greeting,
-// which has facts about its surroundings. All else is HTTP/2 with the server as its client: the init builds the sandbox
-// at its request, and each command, each stream of a command, each file and each direction of a connection is one
-// request. Content that must be complete ends with a trailer.
+// Both use one connection, a Unix socket mounted into the container or the container's standard input and output.
+// The server trusts no message, since a program may have taken over the init. The init sends a greeting with facts
+// about its surroundings. Then HTTP/2 follows with the server as client: the init builds the sandbox at its
+// request, and each command, each stream of a command, each file and each direction of a connection is one request.
+// Content that must be complete ends with a trailer.
 //
-// Over Unix sockets ([Local]), the init hands its sockets to the server as descriptors, and the server accepts and
-// answers inside the container's network namespace. Elsewhere the server requests their connections, which travel as
-// requests.
+// Over Unix sockets ([Local]), the init passes its sockets to the server as descriptors, and the server accepts and
+// answers inside the container's network namespace. Otherwise the server requests the connections, whose data
+// travels in requests.
 package call
 
 import (
@@ -21,12 +21,12 @@ import (
 
 // Paths of our binary and of the server's socket in the container.
 const (
-	Home       = "/.sandboxmcp"        // ours
-	InitPath   = role.ContainerInit    // the binary; its init function takes over under this name
+	Home       = "/.sandboxmcp"        // our directory
+	InitPath   = role.ContainerInit    // the binary; under this name its init function takes over
 	SocketPath = Home + "/conn/socket" // removed once the init has connected
 )
 
-// Facts describe the container as its init sees it. The server trusts them only about the time before any program ran
+// Facts describe the container as seen by its init. The server trusts them only for the time before any program ran
 // in the container.
 type Facts struct {
 	PID        int               // 1
@@ -34,13 +34,13 @@ type Facts struct {
 	UIDMap     string            // /proc/self/uid_map
 	UID        int
 	Interfaces []string // of the network
-	ReadOnly   bool     // the root directory is
+	ReadOnly   bool     // the root directory is read-only
 	Hostname   string
-	CgroupRoot bool   // its own cgroup is the visible root
-	Cgroup     string // the limits in force: "v1: memory pids cpu", "v2: ..."; "" if no limit can be read
-	Seccomp    bool   // a filter is in force already
+	CgroupRoot bool   // the init's cgroup is the visible root
+	Cgroup     string // the limits that are enforced: "v1: memory pids cpu", "v2: ..."; "" if none can be read
+	Seccomp    bool   // a filter is already installed
 	NoNewPrivs bool
-	Caps       uint64           // the union of its five sets of capabilities
+	Caps       uint64           // union of the five capability sets
 	Runtime    backends.Runtime // the interpreter of the container's language
 	// Probed are the addresses that the init tried to reach before any program ran; Answered are those that replied. If
 	// one replied, programs get no internet sockets unless there is a gateway.

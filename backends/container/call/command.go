@@ -16,7 +16,7 @@ type job struct {
 	cancel func()
 
 	stderr, channel chan part
-	// The server's signals. Further signals are dropped, and only the last size counts.
+	// The server's signals. Repeated signals are dropped, and only the last size counts.
 	interrupt, terminate chan struct{}
 	resized              chan backends.Size
 
@@ -132,7 +132,7 @@ func (j *job) setSkip(q request) {
 		which = 1
 	}
 	switch o := j.outputs[which].Load(); {
-	case o == nil: // there is none
+	case o == nil: // the command has no such output
 	case q.Op == opSkip:
 		o.startSkip(*q.Skip)
 	default:

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
-// Conn is the server's end of the connection with an init. A malicious init can do no more than end the connection.
+// Conn is the server's end of the connection to an init. A malicious init can only end the connection.
 type Conn struct {
 	wire   *duplex.Conn
 	facts  Facts
@@ -33,8 +33,8 @@ type Conn struct {
 	work   sync.WaitGroup
 }
 
-// Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and
-// a Write that wait. An init of another version is an error.
+// Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end
+// pending Reads and Writes. An init of another version is an error.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	c := &Conn{wire: duplex.New(conn), initTimeout: defaultInitTimeout}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
@@ -81,7 +81,7 @@ func (c *Conn) readGreeting() error {
 // Facts returns the facts of the init's greeting.
 func (c *Conn) Facts() Facts { return c.facts }
 
-// SetPace bounds the output that this connection and others carry together.
+// SetPace bounds the total output of all connections with the same Pace.
 func (c *Conn) SetPace(p *Pace) { c.pace.Store(p) }
 
 // Done returns a channel that is closed when the connection has ended, for any reason.
@@ -102,11 +102,11 @@ func (c *Conn) shutDown(why error) {
 
 func (c *Conn) ended() bool { return c.ctx.Err() != nil }
 
-// lostError ends the connection because of err, and returns the error to report: ErrLost with its reason, the caller's
-// own context, or the init's breach of the protocol.
+// lostError ends the connection because of err, and returns the error to report: ErrLost with its reason, the
+// caller's context error, or the init's protocol violation.
 func (c *Conn) lostError(err error) error {
 	if isConnEnd(err) {
-		err = nil // it ended without a reason
+		err = nil // an end without a reason
 	}
 	c.shutDown(err)
 	why := context.Cause(c.ctx)
@@ -116,13 +116,13 @@ func (c *Conn) lostError(err error) error {
 	return fmt.Errorf("%w: %w", ErrLost, why)
 }
 
-// protocolError ends a connection after a message that our init never sends.
+// protocolError ends a connection after a message that our own init never sends.
 func (c *Conn) protocolError(what string, args ...any) error {
 	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }
 
-// reply is a response in progress. Errors of its methods have ended the connection, except the caller's: an ended
-// context or a closed reply.
+// reply is a response in progress. Errors of its methods have ended the connection, except errors on the caller's
+// side: an ended context or a closed reply.
 type reply struct {
 	conn   *Conn
 	res    *http.Response
@@ -130,7 +130,7 @@ type reply struct {
 	cancel context.CancelCauseFunc
 	within time.Duration // maximum silence of the init
 	silent *time.Timer
-	err    error // the first of Read
+	err    error // first error of Read
 }
 
 // unlimited is the timeout of requests that may take any time.
@@ -251,7 +251,7 @@ func (c *Conn) roundTrip(ctx context.Context, q request, within time.Duration) (
 	return m, m.Failure.decode()
 }
 
-// Prepare asks the init to prepare for the sandbox that Build will probably request. It must precede Build.
+// Prepare asks the init to prepare for the sandbox that Build is likely to request. It must precede Build.
 func (c *Conn) Prepare(spec backends.Spec) error {
 	if err := checkEncodable(spec); err != nil {
 		return err
@@ -260,8 +260,8 @@ func (c *Conn) Prepare(spec backends.Spec) error {
 	return err
 }
 
-// Build asks the init to build a sandbox, once. A refusal by the init is a *backends.Refusal. The sandbox's Close ends
-// the connection, and so does any error; if the connection ends by itself, running calls fail with ErrLost.
+// Build asks the init to build its only sandbox. A refusal by the init is a *backends.Refusal. The sandbox's Close
+// ends the connection, and so does any error; if the connection ends by itself, running calls fail with ErrLost.
 func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbox, err error) {
 	defer func() {
 		if err != nil {

@@ -35,7 +35,7 @@ func TestContract(t *testing.T) {
 	cgroup := slices.ContainsFunc(host.Layers, func(l backends.LayerProbe) bool { return l.Name == backends.LayerCgroup && l.InForce })
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
-			// Groups that a connection could break; over a socket, only those that use descriptors.
+			// Groups of attacks that a connection could break; over a socket, only those that use descriptors.
 			some := []string{"Language", "Streams", "Ends", "Files", "Changes", "Sessions", "Mains", "Gateway"}
 			if kind == "socket" && hosttest.Rounds(0, 1) == 0 {
 				some = []string{"Streams", "Mains", "Gateway"}

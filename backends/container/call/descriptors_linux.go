@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// SendFiles sends one byte, and descriptors with it.
+// SendFiles sends one byte with the descriptors of files.
 func SendFiles(conn *net.UnixConn, files ...*os.File) error {
 	var fds []int
 	for _, f := range files {
@@ -20,7 +20,7 @@ func SendFiles(conn *net.UnixConn, files ...*os.File) error {
 	return err
 }
 
-// ReceiveFiles reads one byte, and the n descriptors that were sent with it.
+// ReceiveFiles reads one byte with n descriptors.
 func ReceiveFiles(conn *net.UnixConn, n int) (all []*os.File, err error) {
 	buf, rights := make([]byte, 1), make([]byte, syscall.CmsgSpace(4*n))
 	size, m, flags, _, err := conn.ReadMsgUnix(buf, rights)

@@ -39,8 +39,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	}
 	began := time.Now()
 	r := &running{conn: s.conn, number: s.commands.Add(1), streams: streams, ended: make(chan struct{}), done: make(chan struct{})}
-	// The caller's context requests the end of the command, whose result is awaited. This context ends all of the
-	// command's requests.
+	// The end of the caller's context requests the end of the command, whose result is still awaited. The end of
+	// this context ends all requests of the command.
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var others sync.WaitGroup
@@ -104,7 +104,7 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 		channel, cancel := r.openChannel()
 		s.Channel(channel)
 		defer func() {
-			if end.Result == nil { // without a result it outlasts the command
+			if end.Result == nil { // without a result, the connection was cut
 				cancel()
 			}
 		}()
@@ -120,7 +120,7 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 	}
 	var stdin io.ReadCloser
 	if s.Stdin != nil {
-		from, to := io.Pipe() // the library can close it while the caller's Read waits
+		from, to := io.Pipe() // the library can close the pipe while the caller's Read waits
 		stdin = from
 		go func() {
 			copyAll(to, s.Stdin)
@@ -177,8 +177,8 @@ func (c *Conn) checkBegun(begun *backends.Containment) (held backends.Containmen
 	return held, err
 }
 
-// forwardSignals forwards the caller's signals until the command has ended. A command that does not end in time ends
-// the connection; the time of the caller's writers does not count.
+// forwardSignals forwards the caller's signals until the command has ended. If the command does not end within the
+// time, which excludes that of the caller's writers, the connection ends.
 func (r *running) forwardSignals(ctx, requests context.Context, within time.Duration) {
 	const step = 100 * time.Millisecond
 	var up, tick <-chan time.Time

@@ -35,7 +35,7 @@ func onBothConns(t *testing.T, spec backends.Spec, f func(t *testing.T, s backen
 	}
 }
 
-// runShell runs a line of shell.
+// runShell runs a shell script.
 func runShell(t testing.TB, s backends.Sandbox, script string, streams backends.Streams) backends.Result {
 	t.Helper()
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, streams)
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// slowly reads a program's output only after the program, which prints its pid, has ended.
+// slowly delays reading a program's output until the program, which prints its pid, has ended.
 type slowly struct {
 	t   *testing.T
 	all bytes.Buffer
@@ -187,7 +187,7 @@ func TestSlowReader(t *testing.T) {
 		go func() {
 			done <- runShell(t, s, "head -c 20000000 /dev/zero & sleep 0.2; echo here >&2; wait", backends.Streams{Stdout: free, Stderr: closer{heard}})
 		}()
-		<-heard // or stderr would wait for stdout
+		<-heard // otherwise stderr would wait for stdout
 		for range 3 {
 			runShell(t, s, "true", backends.Streams{})
 		}
@@ -303,13 +303,13 @@ func TestFlood(t *testing.T) {
 		other := &all{size: size, came: make(chan struct{})}
 		w := &counting{wait: other.came}
 		runShell(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %d /dev/zero >&2; wait", size, size), backends.Streams{Stdout: w, Stderr: other})
-		if w.n != size || w.peak > uint64(size)/2 { // a few windows, and leftovers of other tests
+		if w.n != size || w.peak > uint64(size)/2 { // a few windows, and garbage of other tests
 			t.Errorf("%d bytes came, of %d, and took %d bytes of memory", w.n, size, w.peak)
 		}
 	})
 }
 
-// counting counts bytes once it may, and samples the memory before and in between.
+// counting counts bytes once its start channel is closed, and samples the memory before and in between.
 type counting struct {
 	wait chan struct{}
 	n    int

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// failure is an encoded error. Its kind preserves the errors that callers match.
+// failure is an encoded error. Its kind preserves the sentinel errors that callers match.
 type failure struct {
 	Text    string
 	Kind    string              `json:",omitempty"` // of kinds

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// files is the workspace in the container. Its calls have no context: the connection ends if the init is silent for
-// ioTimeout.
+// files is the workspace in the container. Its methods take no context: the connection ends if the init is silent
+// for ioTimeout.
 type files struct {
 	conn     *Conn
 	proposed bool
@@ -24,7 +24,7 @@ type files struct {
 
 // Put implements [backends.Files].
 func (f files) Put(name string, mode uint32, r io.Reader) error {
-	from, to := io.Pipe() // only this goroutine reads r: the library may read for a moment longer
+	from, to := io.Pipe() // only this goroutine reads r, since the library may read on briefly
 	answered := make(chan error, 1)
 	go func() {
 		reply, err := f.conn.send(context.Background(), request{Op: opPut, Put: &put{[]byte(name), mode}}, unwanted{from}, ioTimeout)
@@ -83,7 +83,7 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	}
 }
 
-// Unpack fills the workspace of the sandbox that was built with an archive of [snapshot.Source.Pack]. The error is
+// Unpack fills the built sandbox's workspace from an archive of [snapshot.Source.Pack]. The error is
 // [snapshot.ErrFull] if there is no room.
 func (c *Conn) Unpack(ctx context.Context, archive io.ReadCloser) error {
 	r, err := c.send(ctx, request{Op: opUnpack}, archive, ioTimeout)
@@ -98,7 +98,7 @@ func (c *Conn) Unpack(ctx context.Context, archive io.ReadCloser) error {
 	return cmp.Or(err, m.Failure.decode())
 }
 
-// Changes implements [backends.Files], of a workspace that Unpack has filled: it lists all that is there.
+// Changes implements [backends.Files] for a workspace that Unpack has filled: it lists all paths.
 func (f files) Changes(ctx context.Context, do func(backends.Change) error) error {
 	if !f.proposed {
 		return backends.ErrNotProposed
@@ -137,9 +137,9 @@ func (f files) Changes(ctx context.Context, do func(backends.Change) error) erro
 	}
 }
 
-// checkEntry converts an entry into a file that can be opened. An impossible name breaks the protocol.
+// checkEntry converts an entry into a file that can be opened. An invalid name is a protocol violation.
 func (f files) checkEntry(l *fileEntry) (backends.File, error) {
-	const longest = 64 << 10 // bytes, of a path made directory by directory
+	const longest = 64 << 10 // bytes; such a path can be made directory by directory
 	if l == nil {
 		return backends.File{}, f.conn.protocolError("a walk without files")
 	}
@@ -155,7 +155,7 @@ func (f files) checkEntry(l *fileEntry) (backends.File, error) {
 	}, nil
 }
 
-// openEntry opens a file that was listed.
+// openEntry opens a listed file.
 func (f files) openEntry(l fileEntry) (io.ReadCloser, error) {
 	r, err := f.conn.send(context.Background(), request{Op: opOpen, Open: &l}, nil, ioTimeout)
 	if err != nil {

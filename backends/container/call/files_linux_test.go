@@ -28,7 +28,7 @@ func contentOf(t testing.TB, f backends.File) string {
 }
 
 func TestFiles(t *testing.T) {
-	before := time.Now().Add(-time.Second) // a file system's clock is coarse
+	before := time.Now().Add(-time.Second) // file systems have coarse clocks
 	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		f := s.Files()
 		big := strings.Repeat("0123456789abcde\n", 300_000)

@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// answerAll starts an init that gives the same answer to every request for its sandbox.
+// answerAll starts an init that answers every request for its sandbox in the same way.
 func answerAll(t testing.TB, spec backends.Spec, answer func(w http.ResponseWriter, r *http.Request, q request)) (*Conn, backends.Sandbox) {
 	t.Helper()
 	l, _ := newPuppet(t, func(conn io.ReadWriteCloser) {
@@ -67,7 +67,7 @@ func writeMessages(w http.ResponseWriter, words ...any) {
 	}
 }
 
-// TestLies: a message that our init never sends ends the connection.
+// TestLies: a message that our own init never sends ends the connection.
 func TestLies(t *testing.T) {
 	begun := response{Begun: &held}
 	ok := backends.Result{End: backends.End{Ended: backends.EndedOK}}
@@ -136,7 +136,7 @@ func TestUnended(t *testing.T) {
 	}
 }
 
-// TestBelieved: displayed text is made harmless.
+// TestBelieved: control characters in displayed text are removed.
 func TestBelieved(t *testing.T) {
 	c := backends.Containment{Backend: "b\x1b[2J", Layers: []backends.Layer{{Name: backends.LayerPID, Detail: strings.Repeat("x", 1<<20/2)}}}
 	_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
@@ -170,7 +170,7 @@ func TestLiesAboutFiles(t *testing.T) {
 	if _, err := s.Files().Each(ctx, func(backends.File) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cancelled", err)
 	}
-	// A file is complete only if its trailer says so.
+	// A file is complete only if its trailer confirms it.
 	for _, words := range [][]any{{response{}, []byte("part")}, {response{}, []byte("part"), trailer{Failure: &failure{Text: "broken"}}}} {
 		_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, q request) {
 			if q.Op == opEach {
@@ -249,7 +249,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestUnasked: impossible connections end the connection.
+// TestUnasked: invalid connections end the whole connection.
 func TestUnasked(t *testing.T) {
 	for _, m := range []response{{}, {Arrival: &arrival{Conn: 1}}, {Arrival: &arrival{Conn: 1, Local: anywhere}}} {
 		l, s := answerAll(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, _ *http.Request, _ request) { writeMessages(w, m) })
@@ -258,12 +258,12 @@ func TestUnasked(t *testing.T) {
 		}
 		<-l.Done()
 	}
-	// A program's data is complete only if the init says so.
+	// A program's data is complete only if the init confirms it.
 	_, s := answerAll(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, r *http.Request, q request) {
 		switch q.Op {
 		case opAccept:
 			writeMessages(w, response{Arrival: &arrival{Conn: 1, Local: anywhere, Remote: anywhere}}, []byte("part"))
-		case opReceive: // no packet comes: an empty response would end the connection
+		case opReceive: // no packet: an empty response would end the connection
 			<-r.Context().Done()
 		}
 	})

@@ -12,7 +12,7 @@ import (
 
 // opener is implemented by a sandbox's files: the server opens a file after listing it.
 type opener interface {
-	// Open opens a listed file, and never a replacement.
+	// Open opens the listed file, and never a replacement.
 	Open(name string, id backends.FileID) (io.ReadCloser, error)
 }
 
@@ -29,7 +29,7 @@ func listFiles(ctx context.Context, all backends.Files, out *stream) error {
 	return to.Flush()
 }
 
-// openFile sends the content of a listed file, and in the trailer whether it is complete.
+// openFile sends the content of a listed file; its trailer tells whether it is complete.
 func openFile(all backends.Files, out *stream, l fileEntry) error {
 	files, ok := all.(opener)
 	if !ok {
@@ -47,7 +47,7 @@ func openFile(all backends.Files, out *stream, l fileEntry) error {
 	return setTrailer(out.w.Header(), response{Failure: failureOf(err)})
 }
 
-// unpacker are files that an archive can fill.
+// unpacker is implemented by files that an archive can fill.
 type unpacker interface {
 	Unpack(r io.Reader) error
 }
@@ -62,7 +62,7 @@ func unpack(all backends.Files, archive io.Reader) (m response) {
 	return response{Failure: failureOf(err), Full: errors.Is(err, snapshot.ErrFull)}
 }
 
-// listChanges sends an entry for each path of a workspace that was unpacked.
+// listChanges sends an entry for each path of an unpacked workspace.
 func listChanges(ctx context.Context, all backends.Files, out *stream) error {
 	to := bufio.NewWriterSize(onlyWriter{out}, chunk)
 	err := all.Changes(ctx, func(c backends.Change) error {

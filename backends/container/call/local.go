@@ -36,8 +36,8 @@ func (l *Local) sendSockets(g backends.Sockets) error {
 	return err
 }
 
-// receiveSockets returns the sockets of a sandbox, which the init sent before its answer. It reads no other
-// descriptors: unread ones do not count against the server.
+// receiveSockets receives a sandbox's sockets, which the init sends before its answer. It reads no other
+// descriptors: unread ones do not count against the server's limit.
 func (l *Local) receiveSockets(spec backends.Spec) (backends.Sockets, error) {
 	defer l.files.Close()
 	if !spec.Resolves() {

@@ -15,18 +15,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// version covers all messages of both sides. Both are the same binary, unless a mounted or seeded one is left over from
+// version covers all messages of both sides. Both run the same binary, unless a mounted or seeded one is left from
 // another release.
 const version = 8
 
-// Maximum message sizes, in bytes of JSON. A program that has taken over the init may send its messages.
+// Maximum message sizes, in bytes of JSON. A program that controls the init may send these messages.
 const (
 	maxInitMessage   = 1 << 20
 	maxServerMessage = 16 << 20 // a Spec with certificates, the arguments of a command
 )
 
-// A request is JSON in a header. The init's messages are a length of four bytes, high ones first, and JSON: content may
-// follow. Text of arbitrary bytes travels as bytes, since JSON would not keep what is not UTF-8.
+// A request is JSON in a header. A message of the init is a length of four bytes, big endian, and JSON; content may
+// follow. Strings that may not be UTF-8 travel as bytes, since JSON would change them.
 type (
 	// greeting is the first message on a connection, and the only one outside HTTP.
 	greeting struct {
@@ -39,12 +39,12 @@ type (
 		Op      string
 		Spec    *backends.Spec   `json:",omitempty"`
 		Exec    *command         `json:",omitempty"`
-		Command uint64           `json:",omitempty"` // of a part or a signal
+		Command uint64           `json:",omitempty"` // for a part or a signal
 		Size    *backends.Size   `json:",omitempty"`
 		Put     *put             `json:",omitempty"`
 		Open    *fileEntry       `json:",omitempty"`
 		Limit   *backends.Limits `json:",omitempty"`
-		Socket  int              `json:",omitempty"` // of the listeners
+		Socket  int              `json:",omitempty"` // index of a listener
 		Conn    uint64           `json:",omitempty"`
 		Packet  *packet          `json:",omitempty"`
 		Skip    *skip            `json:",omitempty"`
@@ -55,25 +55,25 @@ type (
 		Main      bool
 		Endless   bool           `json:",omitempty"`
 		Terminal  *backends.Size `json:",omitempty"`
-		// The caller's streams. Those outside the body of the request and its response have separate requests.
+		// Streams that the caller has. Those outside the request's body and response have separate requests.
 		Stdin, Stdout, Stderr, Channel bool
 	}
 	put struct {
 		Name []byte
 		Mode uint32
 	}
-	// fileEntry describes one file of a walk, or any path of a proposed workspace.
+	// fileEntry describes one file of a walk, or any path of a workspace with proposed changes.
 	fileEntry struct {
 		Name      []byte
 		Size      int64
-		Mode      uint32 // permission bits; of a change, as [fs.FileMode] has them
-		Sec, Nsec int64  // Changed, or of a change ModTime
+		Mode      uint32 // permission bits; of a change, an [fs.FileMode]
+		Sec, Nsec int64  // Changed; of a change, ModTime
 		ID        backends.FileID
 		Target    []byte `json:",omitempty"` // of a change
 		Removed   bool   `json:",omitempty"`
 	}
 
-	// response begins the body of each response, or is its trailer.
+	// response is the start of a response's body, or its trailer.
 	response struct {
 		Begun   *backends.Containment `json:",omitempty"`
 		Result  *backends.Result      `json:",omitempty"`
@@ -85,7 +85,7 @@ type (
 		Failure *failure              `json:",omitempty"`
 		Skipped int                   `json:",omitempty"`
 		Done    bool                  `json:",omitempty"`
-		Full    bool                  `json:",omitempty"` // the archive has no room
+		Full    bool                  `json:",omitempty"` // the archive does not fit
 	}
 	// arrival is a connection from a program.
 	arrival struct {
@@ -98,10 +98,10 @@ type (
 	}
 )
 
-// The operations of a request.
+// Operations of a request.
 const (
 	opPrepare = "prepare" // for the predicted sandbox
-	opBuild   = "build"   // the sandbox, once
+	opBuild   = "build"   // the sandbox, only once
 	opClose   = "close"
 	opUsage   = "usage"
 	opLimit   = "limit"
@@ -131,7 +131,7 @@ const (
 
 var errLong = errors.New("a message is too long")
 
-// writeMessage writes a message of the init with a single Write.
+// writeMessage writes a message of the init in a single Write.
 func writeMessage(w io.Writer, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -161,7 +161,7 @@ func readMessage(r io.Reader, m any) error {
 	if err := checkLength(n, maxInitMessage); err != nil {
 		return err
 	}
-	// A claimed length alone allocates no memory.
+	// Memory is allocated as bytes arrive, not by the announced length.
 	var text bytes.Buffer
 	if _, err := io.CopyN(&text, r, int64(n)); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -178,7 +178,7 @@ func readMessage(r io.Reader, m any) error {
 // messageName is the header that carries a request.
 const messageName = "Message"
 
-// setMessage puts a request into a header. Of the characters that JSON leaves unescaped, a header permits all but one.
+// setMessage puts a request into a header. Headers permit all characters that JSON leaves unescaped, except one.
 func setMessage(h http.Header, q request) error {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -188,7 +188,7 @@ func setMessage(h http.Header, q request) error {
 	return checkLength(len(text), maxServerMessage)
 }
 
-// trailerName is the trailer that ends a response with content: without it, the content is incomplete.
+// trailerName is the trailer that ends a response with content; without it, the content is incomplete.
 const trailerName = "End"
 
 // setTrailer sets the message that ends a response.

@@ -10,11 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// An output stream of a command travels in parts, each behind its length. While the server needs no output, the init
-// counts its bytes, and a part of another kind reports their number: discarded output must not cost the engine, or a
-// cluster's API server, anything. Each skip request has exactly one report.
+// An output stream of a command travels in parts, each after its length. While the server needs no output, the init
+// counts its bytes, and a part of another kind reports their number: discarded output must not load the engine, or
+// a cluster's API server. Each skip request has exactly one report.
 const (
-	reported  = 1 << 31 // in the place of a length: a number of eight bytes follows
+	reported  = 1 << 31 // replaces a length: a number of eight bytes follows
 	partLimit = 1 << 20
 )
 
@@ -28,11 +28,11 @@ type skip struct {
 // output is the init's end of an output stream.
 type output struct {
 	to      *stream
-	lasting bool // parts of the command's output may be skipped: recent is kept
+	lasting bool // parts of the output may be skipped, so recent is filled
 
 	mu     sync.Mutex
-	skip   *skip  // nil: all is sent
-	recent []byte // the last bytes of the stream: more than the server can have unread or may keep
+	skip   *skip  // nil sends everything
+	recent []byte // last bytes of the stream: more than the server can have unread or may keep
 	total  int64  // bytes of the stream
 	at     int64  // position: bytes sent or reported
 }
@@ -64,12 +64,12 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// startSkip starts skipping, unless the text that ends the skip has been sent already.
+// startSkip starts skipping, unless the text that ends the skip has already been sent.
 func (o *output) startSkip(s skip) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.Keep = min(max(s.Keep, 0), backends.MaxKeep)
-	if o.skip != nil { // our server never asks twice
+	if o.skip != nil { // our own server never asks twice
 		return
 	}
 	o.skip = &s
@@ -95,7 +95,7 @@ func (o *output) resume(from int64) error {
 	return errors.Join(o.to.writePair(report, nil), o.to.writePart(o.recent[len(o.recent)-int(o.total-from):]))
 }
 
-// writePart sends a part of an output.
+// writePart sends one part of an output.
 func (s *stream) writePart(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (s *stream) writePart(b []byte) error {
 	return s.writePair(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b)
 }
 
-// writePair writes two texts, and sends them at once.
+// writePair sends two texts in one write.
 func (s *stream) writePair(a, b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

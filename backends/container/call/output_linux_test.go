@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
-// prefixWriter is a writer that needs the first bytes of an output, and counts the others.
+// prefixWriter needs only the first bytes of an output, and counts the others.
 type prefixWriter struct {
 	limit int
 	mu    sync.Mutex
@@ -48,7 +48,7 @@ func (k *prefixWriter) Spare() *backends.Skip {
 	}}
 }
 
-// check checks how much a prefixWriter received: all that it needs, not much more, and no byte uncounted.
+// check checks that a prefixWriter received all that it needs, not much more, and counted every other byte.
 func (k *prefixWriter) check(t *testing.T, what string, all int64) {
 	t.Helper()
 	k.mu.Lock()
@@ -61,7 +61,7 @@ func (k *prefixWriter) check(t *testing.T, what string, all int64) {
 	}
 }
 
-// TestSpare runs a program that writes much more than its caller needs.
+// TestSpare runs a program that writes far more than its caller needs.
 func TestSpare(t *testing.T) {
 	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		const all = 50_000_000
@@ -87,7 +87,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestSpareFailed fails the caller's writer: unneeded output is not carried.
+// TestSpareFailed makes the caller's writer fail: unneeded output is not transferred.
 func TestSpareFailed(t *testing.T) {
 	ours, theirs := connPair(t, "stream")
 	served := make(chan error, 1)
@@ -109,8 +109,8 @@ func TestSpareFailed(t *testing.T) {
 	<-served
 }
 
-// TestSpareCells runs cells that write more than the caller needs: each cell keeps its own output, whenever a skip
-// request meets the mark that ends the cell.
+// TestSpareCells runs cells that write more than the caller needs: each cell keeps its own output, wherever a skip
+// request meets the cell's mark.
 func TestSpareCells(t *testing.T) {
 	hosttest.Program(t, "python3")
 	onBothConns(t, backends.Spec{Keep: true}, func(t *testing.T, s backends.Sandbox) {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Pace bounds the total output of several connections that pass through an engine or a cluster's API server. The zero
-// value is ready, and nil bounds nothing. A program that writes faster blocks once the buffers are full.
+// Pace bounds the total output of several connections through one engine or cluster API server. The zero value is
+// ready, and nil sets no bound. A program that writes faster blocks once the buffers are full.
 type Pace struct {
 	mu   sync.Mutex
-	next time.Time // when the output so far would be done at the rate
+	next time.Time // when the output so far would be done at the sustained rate
 }
 
 // The sustained rate of output in bytes per second, and the burst in bytes.
@@ -18,7 +18,7 @@ const (
 	paceBurst = 16 << 20
 )
 
-// wait returns when n more bytes may be carried, or done is closed.
+// wait returns when n more bytes may be sent, or done is closed.
 func (p *Pace) wait(n int, done <-chan struct{}) {
 	if p == nil || n == 0 {
 		return

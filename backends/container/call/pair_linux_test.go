@@ -37,7 +37,7 @@ func connPair(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
 	return NewLocal(all[0]), NewLocal(all[1])
 }
 
-// starter starts the real sandbox.
+// starter starts a real sandbox.
 type starter func(context.Context, backends.Spec) (backends.Sandbox, error)
 
 // startRemote starts a sandbox at the other end of a new connection.
@@ -57,7 +57,7 @@ func startRemote(ctx context.Context, t testing.TB, kind string, spec backends.S
 	return waitingSandbox{s, served}, nil
 }
 
-// waitingSandbox is a sandbox whose Close waits for the other side, as that of a container does.
+// waitingSandbox is a sandbox whose Close waits for the other side, like a container's.
 type waitingSandbox struct {
 	backends.Sandbox
 	served chan error

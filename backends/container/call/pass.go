@@ -21,7 +21,7 @@ type passing struct {
 	over   chan struct{}  // closed when the stream has ended
 }
 
-// passOutput copies output to the caller's writer, and continues when that fails.
+// passOutput copies output to the caller's writer, and continues to read if that fails.
 func (r *running) passOutput(ctx context.Context, to io.Writer, stderr bool, from *reply) error {
 	defer from.Close()
 	p := &passing{running: r, ctx: ctx, to: to, stderr: stderr, lost: to == nil}
@@ -32,7 +32,7 @@ func (r *running) passOutput(ctx context.Context, to io.Writer, stderr bool, fro
 	switch {
 	case err == io.EOF:
 		return nil
-	case from.err != nil: // it has ended the connection
+	case from.err != nil: // the connection has ended
 		return from.err
 	}
 	return r.conn.lostError(err)
@@ -65,7 +65,8 @@ func (p *passing) copyParts(in io.Reader) error {
 	}
 }
 
-// write writes a part, and requests a skip of output that the writer does not need. Its time counts as the caller's.
+// write writes a part, and requests a skip of output that the writer does not need. The writer's time is the
+// caller's.
 func (p *passing) write(b []byte) {
 	p.busy.Add(1)
 	defer p.busy.Add(-1)

@@ -10,20 +10,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxConns bounds the program connections that an init carries at once; further ones wait to be accepted. Each may hold
+// maxConns bounds the program connections that an init carries at once; others wait in the listener. Each may hold
 // a window while a program does not read.
 const maxConns = 128
 
-// expired is a past deadline, which ends waiting calls.
+// expired is a past deadline, which ends pending calls.
 var expired = time.Unix(1, 0)
 
-// relayed is a program's connection, carried to the server by a request for each direction.
+// relayed is a program's connection, carried to the server by one request per direction.
 type relayed struct {
 	net.Conn
 	open atomic.Int32 // directions
 }
 
-// accept waits for a connection of a program and sends its data, and in the trailer whether the program closed its end.
+// accept waits for a program's connection and sends its data; the trailer tells whether the program closed its end.
 func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *stream, which int) error {
 	all := sandbox.Gateway().Listeners()
 	if which < 0 || which >= len(all) {
@@ -69,7 +69,7 @@ func acceptConn(ctx context.Context, l net.Listener) (net.Conn, error) {
 		if c, err := l.Accept(); err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return c, err
 		}
-		time.Sleep(10 * time.Millisecond) // such as no descriptor left
+		time.Sleep(10 * time.Millisecond) // such as too many open files
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// makeSockets makes sockets that stand for those in the container.
+// makeSockets returns local counterparts of the container's sockets.
 func (c *Conn) makeSockets(ports []int) backends.Sockets {
 	listen := func(socket int, ip net.IP, port int) net.Listener {
 		l := &remoteListener{conn: c, socket: socket, addr: &net.TCPAddr{IP: ip, Port: port}}
@@ -34,9 +34,9 @@ func (c *Conn) makeSockets(ports []int) backends.Sockets {
 // remoteListener is a listener in the container: Accept asks the init for the next connection.
 type remoteListener struct {
 	conn   *Conn
-	socket int // in the order of [backends.Sockets.Listeners]
+	socket int // index in [backends.Sockets.Listeners]
 	addr   net.Addr
-	ctx    context.Context // until Close
+	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
 }
 
@@ -87,17 +87,17 @@ func (l *remoteListener) Close() error {
 // Addr implements [net.Listener].
 func (l *remoteListener) Addr() net.Addr { return l.addr }
 
-// remoteConn is a connection from a program, carried by a request for each direction, or a command's channel, which
-// uses one request for both. Pipes give it deadlines.
+// remoteConn is a connection from a program, carried by one request per direction, or a command's channel, which
+// uses one request for both. Pipes provide its deadlines.
 type remoteConn struct {
 	conn          *Conn
 	local, remote net.Addr
 	cancel        func() // ends the requests
 
 	in, out           net.Conn // our ends of the pipes
-	received, sending net.Conn // the requests' ends
+	received, sending net.Conn // the requests' ends of the pipes
 	closed            atomic.Bool
-	readErr           atomic.Pointer[error] // why the program's bytes ended before their end
+	readErr           atomic.Pointer[error] // why the program's bytes were cut
 }
 
 func newRemoteConn(conn *Conn) *remoteConn {
@@ -107,7 +107,7 @@ func newRemoteConn(conn *Conn) *remoteConn {
 	return c
 }
 
-// receive copies the program's bytes until it closes its end or is gone.
+// receive copies the program's bytes until it closes its end or has ended.
 func (c *remoteConn) receive(from *reply) {
 	defer from.Close()
 	err := copyAll(c.received, from)
@@ -121,7 +121,7 @@ func (c *remoteConn) receive(from *reply) {
 	}
 }
 
-// send copies bytes to the program until they end or it is gone.
+// send copies bytes to the program until they end or it has ended.
 func (c *remoteConn) send(q request) {
 	if r, err := c.conn.send(context.Background(), q, c.sending, unlimited); err == nil {
 		r.Close()
@@ -129,7 +129,7 @@ func (c *remoteConn) send(q request) {
 	c.sending.Close()
 }
 
-// Read implements [net.Conn], as do the next.
+// Read implements [net.Conn], as do the following methods.
 func (c *remoteConn) Read(b []byte) (int, error) {
 	n, err := c.in.Read(b)
 	if why := c.readErr.Load(); why != nil && err == io.EOF {
@@ -161,7 +161,7 @@ func (c *remoteConn) netError(op string, err error) error {
 // CloseWrite ends the direction towards the program.
 func (c *remoteConn) CloseWrite() error { return c.out.Close() }
 
-// Close ends both directions and waiting calls. The program still receives written data.
+// Close ends both directions and pending calls. The program still receives data already written.
 func (c *remoteConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
@@ -180,13 +180,13 @@ func (c *remoteConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// remotePacketConn is the packet socket of the container's DNS. One request brings its packets, each whole through a
-// pipe, and each answer is a request.
+// remotePacketConn is the packet socket of the container's DNS. One request brings its packets, each whole through
+// a pipe, and each answer is a request.
 type remotePacketConn struct {
 	net.Conn // our end of the pipe
 	conn     *Conn
 	cancel   func()
-	mu       sync.Mutex // of reading
+	mu       sync.Mutex // guards reading
 	buf      [maxPacket + 32]byte
 }
 
@@ -217,7 +217,7 @@ func newRemotePacketConn(conn *Conn) *remotePacketConn {
 	return c
 }
 
-// ReadFrom implements [net.PacketConn], as do the next.
+// ReadFrom implements [net.PacketConn], as do the following methods.
 func (c *remotePacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +233,7 @@ func (c *remotePacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 		}
 		var from netip.AddrPort
 		data := 1 + int(c.buf[0])
-		if from.UnmarshalBinary(c.buf[1:data]) == nil && from.IsValid() { // or there is nobody to answer
+		if from.UnmarshalBinary(c.buf[1:data]) == nil && from.IsValid() { // a packet without an address can't be answered
 			return copy(b, c.buf[data:n]), net.UDPAddrFromAddrPort(from), nil
 		}
 	}
@@ -260,7 +260,7 @@ func (c *remotePacketConn) LocalAddr() net.Addr {
 // maxPacket is the size of the largest packet, in bytes.
 const maxPacket = 64 << 10
 
-// addrPort converts an address for transport; a sandbox's sockets have only these kinds.
+// addrPort converts an address for transport; a sandbox's sockets have only these types.
 func addrPort(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.TCPAddr:

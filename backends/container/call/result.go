@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// allowedEnds are the ends that an init may report; only the server reports ends by policy.
+// allowedEnds are the ends that an init may report; only the server reports policy ends.
 var allowedEnds = []string{
 	backends.EndedOK, backends.EndedExit, backends.EndedSignal, backends.EndedTimeout,
 	backends.EndedOOM, backends.EndedLimit, backends.EndedCancelled,
@@ -16,8 +16,8 @@ var allowedEnds = []string{
 
 var limitNames = []string{"ram", "wall", "processes", "disk", "cpu", "sockets"}
 
-// checkResult returns the fault of a result, "" if it has none. A valid result may still be false: it comes from the
-// program's container.
+// checkResult returns the fault of a result, "" if it is valid. A valid result may still be false: it comes from
+// the program's container.
 func checkResult(ctx context.Context, r backends.Result) string {
 	known := func(name string) bool { return slices.Contains(limitNames, name) }
 	switch {
@@ -39,7 +39,7 @@ func checkResult(ctx context.Context, r backends.Result) string {
 	return ""
 }
 
-// checkContainment returns a report of the layers that contain a program without hidden characters, or its fault.
+// checkContainment returns a report of a program's layers without hidden characters, or its fault.
 func checkContainment(c backends.Containment) (backends.Containment, string) {
 	const limit = 32
 	if len(c.Layers) > limit {

@@ -15,8 +15,8 @@ type sandbox struct {
 	conn     *Conn
 	wall     time.Duration
 	gateway  backends.Sockets
-	commands atomic.Uint64 // numbers commands
-	proposed bool          // the workspace's changes
+	commands atomic.Uint64 // the number of the last command
+	proposed bool          // Files lists the workspace's changes
 
 	mu      sync.Mutex
 	closing bool
@@ -24,7 +24,7 @@ type sandbox struct {
 	using   sync.WaitGroup
 }
 
-// defaultInitTimeout bounds the time in which the init ends a command.
+// defaultInitTimeout bounds the time that the init has to end a command.
 const defaultInitTimeout = 30 * time.Second
 
 // Gateway implements [backends.Sandbox].

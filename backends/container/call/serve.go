@@ -19,22 +19,22 @@ type service struct {
 	local   *Local // nil if descriptors can't be sent
 	prepare func(backends.Spec)
 	start   func(context.Context, backends.Spec) (backends.Sandbox, error)
-	slots   chan struct{} // semaphore: of carried connections
+	slots   chan struct{} // semaphore for carried connections
 
 	mu       sync.Mutex
 	ended    bool           // no further request is served
 	work     sync.WaitGroup // requests
-	asked    bool           // whether a sandbox was requested
+	asked    bool           // a sandbox was requested
 	sandbox  backends.Sandbox
 	jobs     map[uint64]*job
 	jobAdded chan struct{} // replaced and closed when a job is added
 	conns    map[uint64]*relayed
-	accepted uint64 // connections
+	accepted uint64 // number of accepted connections
 }
 
-// Serve runs the init's end. It greets, calls prepare for each specification to prepare for, builds the requested
-// sandbox by start, serves it, and returns when the connection has ended and the sandbox is closed. The end of ctx
-// closes the connection, which must end waiting Reads and Writes.
+// Serve runs the init's end. It sends the greeting, calls prepare for each announced specification, builds the
+// requested sandbox with start, serves it, and returns when the connection has ended and the sandbox is closed. The
+// end of ctx closes the connection, which must end pending Reads and Writes.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
 	s := &service{
 		prepare: prepare, start: start, slots: make(chan struct{}, maxConns),
@@ -78,7 +78,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer leave()
-	w.Header()["Content-Type"] = nil // or the library would guess it from a program's output
+	w.Header()["Content-Type"] = nil // otherwise the library would guess it from a program's output
 	out := &stream{w: w, in: r.Body}
 	defer out.closeWrites()
 	var q request
@@ -145,7 +145,7 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 	return writeMessage(out, m)
 }
 
-// build starts the sandbox, once, and sends its sockets where descriptors can be sent.
+// build starts the only sandbox, and sends its sockets if descriptors can be sent.
 func (s *service) build(out *stream, spec backends.Spec) error {
 	s.mu.Lock()
 	asked := s.asked
@@ -154,7 +154,7 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 	if asked {
 		return errors.New("a second sandbox")
 	}
-	// Not in the request's context: a sandbox outlives it, and the end of the connection closes it.
+	// Not the request's context: the sandbox outlives the request; the end of the connection closes it.
 	sandbox, err := s.start(context.Background(), spec)
 	if err != nil {
 		return writeMessage(out, response{Failure: failureOf(err)})
@@ -201,7 +201,7 @@ func (s *stream) write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// writerFunc is an [io.Writer].
+// writerFunc is a function as an [io.Writer].
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

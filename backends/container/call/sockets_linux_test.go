@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// withSockets runs a test over both kinds of connection, with the sockets that programs would connect to.
+// withSockets runs a test over both kinds of connection, with the sockets that programs connect to.
 func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *bare)) {
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -36,7 +36,7 @@ func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *ba
 	}
 }
 
-// dial connects to a sandbox's socket and accepts the connection at ours.
+// dial connects to a sandbox's socket and accepts the connection at the server's.
 func dial(t testing.TB, ours net.Listener, at net.Listener) (program *net.TCPConn, c net.Conn) {
 	t.Helper()
 	p, err := net.Dial("tcp", at.Addr().String())
@@ -72,7 +72,7 @@ func TestConnections(t *testing.T) {
 			if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, big) {
 				t.Fatalf("%d: %d bytes came, %v", i, len(got), err)
 			}
-			go func() { // although the program's half is closed
+			go func() { // although the program has closed its half
 				c.Write(big)
 				c.(interface{ CloseWrite() error }).CloseWrite()
 			}()
@@ -152,7 +152,7 @@ func TestDeadlines(t *testing.T) {
 		late(err)
 		program.Write([]byte("+hello"))
 		c.SetReadDeadline(time.Time{})
-		c.Read(buf[:1]) // the rest is here, too
+		c.Read(buf[:1]) // the rest has arrived, too
 		c.SetReadDeadline(time.Unix(1, 0))
 		_, err = c.Read(buf)
 		late(err)
@@ -163,7 +163,7 @@ func TestDeadlines(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, func() { c.SetReadDeadline(time.Unix(1, 0)) })
 		_, err = c.Read(buf)
 		late(err)
-		// A deadline loses no data: the counted bytes arrive.
+		// A deadline loses no data: all counted bytes arrive.
 		sent := int64(0)
 		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		for err = nil; err == nil; {
@@ -231,7 +231,7 @@ func TestPackets(t *testing.T) {
 	})
 }
 
-// TestCrowd: all of more connections than an init carries at once are served.
+// TestCrowd: more connections than an init carries at once are all served.
 func TestCrowd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
 		listener := s.Gateway().Ports[0]
@@ -278,7 +278,7 @@ func TestStalled(t *testing.T) {
 			defer c.Close()
 			c.SetWriteDeadline(time.Now().Add(2 * time.Second))
 			all.Go(func() {
-				for err := error(nil); err == nil; { // until the kernel's buffers are full, too
+				for err := error(nil); err == nil; { // until the kernel's buffers are also full
 					_, err = c.Write(stalled)
 				}
 			})

@@ -15,14 +15,14 @@ const (
 	keepAlive = 30 * time.Second
 	ioTimeout = 60 * time.Second
 
-	window     = 256 << 10 // bytes that a stream may run ahead of its reader
-	maxStreams = 4096      // open at once; each holds a window at most
+	window     = 256 << 10 // bytes by which a stream may be ahead of its reader
+	maxStreams = 4096      // concurrent streams; each holds one window at most
 	chunk      = 32 << 10  // bytes of one copy, and of one frame
 )
 
-// newServer returns the init's HTTP server. Unread streams must not block others, so the connection's window exceeds
-// the windows of all connections that a program may have. Where the kernel reports the end of the other side, there are
-// no pings: a user may stop our server for any time.
+// newServer returns the init's HTTP server. Unread streams must not block others, so the connection's window
+// exceeds the windows of all connections that a program may have. A local connection has no pings, since the kernel
+// reports the end of the other side, and a user may stop our server for any time.
 func newServer(h http.Handler, local bool) *http.Server {
 	c := &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: chunk,

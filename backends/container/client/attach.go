@@ -36,7 +36,7 @@ type attached struct {
 
 func (a *attached) Write(b []byte) (int, error) { return a.hijacked.Conn.Write(b) }
 
-// SetWriteDeadline bounds a Write: the reader may be slow.
+// SetWriteDeadline bounds Write, since the reader may stop reading.
 func (a *attached) SetWriteDeadline(t time.Time) error { return a.hijacked.Conn.SetWriteDeadline(t) }
 
 // CloseWrite ends the container's input.
@@ -51,15 +51,16 @@ func (a *attached) Close() error {
 	return nil
 }
 
-// demultiplex returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
-// for the stream, three of padding, and a length of four bytes (big endian). Standard error goes to stderr as it
-// arrives; an error of stderr loses only its own text. An end within a frame is [io.ErrUnexpectedEOF].
+// demultiplex returns the standard output of a container without a terminal. from carries all its streams in
+// frames: a byte for the stream, three of padding, and a length of four bytes (big endian). Standard error is
+// written to stderr as it arrives; an error of stderr loses only its own text. An end within a frame is
+// [io.ErrUnexpectedEOF].
 func demultiplex(from io.Reader, stderr io.Writer) io.Reader {
 	stderr = cmp.Or(stderr, io.Discard)
 	return &demultiplexer{from: from, stderr: lossy{stderr}}
 }
 
-// demultiplexer holds no frame in memory, since a frame may claim any length.
+// demultiplexer keeps no frame in memory, since a frame may announce any length.
 type demultiplexer struct {
 	from   io.Reader
 	stderr lossy
@@ -85,9 +86,9 @@ func (o *demultiplexer) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// frame reads the next header, and all of a frame that is not of standard output.
+// frame reads the next header, and consumes a frame of another stream than standard output.
 func (o *demultiplexer) frame() error {
-	// The end between two frames is the end; within one it is io.ErrUnexpectedEOF.
+	// An end between two frames is io.EOF; within one it is io.ErrUnexpectedEOF.
 	if _, err := io.ReadFull(o.from, o.header[:]); err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (o *demultiplexer) frame() error {
 	return fmt.Errorf("read from the container: unknown stream %d", o.header[0])
 }
 
-// lossy ignores errors of its writer: standard error is not worth the connection.
+// lossy ignores errors of its writer: lost standard error must not end the connection.
 type lossy struct{ w io.Writer }
 
 func (l lossy) Write(b []byte) (int, error) {

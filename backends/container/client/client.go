@@ -1,6 +1,6 @@
-// Package client is the common part of Docker's and Podman's clients: Podman serves most of Docker's API, too.
+// Package client is the common part of the clients for Docker and Podman, which serves most of Docker's API, too.
 //
-// Libraries: moby/moby/client is Docker's own client; distribution/reference parses the names of images as engines do.
+// Libraries: moby/moby/client is Docker's own client; distribution/reference parses image names like engines.
 package client
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// Link is a connection with an engine: the library's client, and one for requests outside Docker's API.
+// Link is a connection to an engine: the library's client, and an HTTP client for requests outside Docker's API.
 type Link struct {
 	*moby.Client
 	HTTP *http.Client // nil if there are no such requests
@@ -28,11 +28,11 @@ type Link struct {
 
 // Client is the common part of a [container.Engine].
 type Client struct {
-	// Connect returns the connection, and makes it if there is none.
+	// Connect returns the connection, and opens it if there is none.
 	Connect func(context.Context) (Link, error)
 	// Lost drops a failed connection that does not recover by itself; may be nil.
 	Lost func(Link)
-	// Explain adds the operation to an error, as the function Explain does.
+	// Explain adds the operation to an error, like the function Explain.
 	Explain func(doing string, err error) error
 }
 
@@ -51,12 +51,12 @@ func (c *Client) Send(ctx context.Context, send func(Link) error) error {
 // retryPause is the time before a second attempt.
 const retryPause = 300 * time.Millisecond
 
-// Retry sends a request, and once more after a temporary failure. It is only for idempotent requests.
+// Retry sends an idempotent request, and once more after a temporary failure.
 func (c *Client) Retry(ctx context.Context, send func(Link) error) error {
 	return c.RetryIf(ctx, IsTemporary, send)
 }
 
-// RetryIf sends a request, and once more if may accepts the error of the first attempt.
+// RetryIf sends a request, and once more if may returns true for the first error.
 func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(Link) error) error {
 	if err := c.Send(ctx, send); !may(err) || !engine.Pause(ctx, retryPause) {
 		return err
@@ -64,13 +64,13 @@ func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(Li
 	return c.Send(ctx, send)
 }
 
-// IsTemporary reports whether an error is that of a stopping or starting engine: no connection, a connection cut before
-// the answer, or an answer about the engine instead of the request.
+// IsTemporary reports whether a stopping or starting engine caused an error: no connection, a connection cut before
+// the response, or a response about the engine instead of the request.
 func IsTemporary(err error) bool {
 	return connectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
 }
 
-// connectionFailed reports whether a request got no answer, for another reason than the end of its context.
+// connectionFailed reports whether a request got no response although its context has not ended.
 func connectionFailed(err error) bool {
 	if isContext(err) {
 		return false
@@ -83,7 +83,7 @@ func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Explain adds the operation to an error of an engine, whose text it makes safe for people. Refusals stay as they are.
+// Explain adds the operation to an engine's error, whose text it makes safe for people. Refusals stay unchanged.
 func Explain(doing string, err error) error {
 	switch {
 	case err == nil || errors.As(err, new(*backends.Refusal)):
@@ -100,7 +100,7 @@ type engineError struct{ error }
 func (e engineError) Error() string { return Message(e.error) }
 func (e engineError) Unwrap() error { return e.error }
 
-// Message is an engine's message, for people.
+// Message returns the message of an engine's error, for people.
 func Message(err error) string {
 	return engine.Shorten(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
 }
@@ -113,7 +113,7 @@ func (c *Client) Start(ctx context.Context, id string) error {
 	}))
 }
 
-// Inspect describes a container. It does not retry: while Podman removes a container, an error is enough.
+// Inspect describes a container. It does not retry: while Podman removes a container, an error suffices.
 func (c *Client) Inspect(ctx context.Context, id string) (r moby.ContainerInspectResult, err error) {
 	err = c.Send(ctx, func(l Link) error {
 		r, err = l.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
@@ -127,8 +127,8 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 	return c.Explain("remove container "+id, c.remove(ctx, id))
 }
 
-// remove kills and removes a container. The engine may fail for a while (a busy file system), and may be removing the
-// container already because it has just ended.
+// remove kills and removes a container. The engine may fail for a while (a busy file system), and may already be
+// removing a container that has just ended.
 func (c *Client) remove(ctx context.Context, id string) error {
 	const removeTimeout = 30 * time.Second // bounds the retries
 	deadline := time.Now().Add(removeTimeout)

@@ -40,10 +40,10 @@ func (c *Client) ConvertImage(ref string, r image.InspectResponse, err error) (c
 		return container.Image{}, c.Explain("look up image "+ref, err)
 	}
 	i := container.Image{
-		ID:    "sha256:" + strings.TrimPrefix(r.ID, "sha256:"), // Podman's API has no prefix
+		ID:    "sha256:" + strings.TrimPrefix(r.ID, "sha256:"), // Podman's API omits the prefix
 		Names: r.RepoTags, Digest: chooseDigest(ref, r.RepoDigests), Arch: r.Architecture, Size: r.Size,
 	}
-	i.Created, _ = time.Parse(time.RFC3339Nano, r.Created) // it may be missing
+	i.Created, _ = time.Parse(time.RFC3339Nano, r.Created) // may be missing
 	if c := r.Config; c != nil {
 		i.Env, i.Labels = c.Env, c.Labels
 		i.Volumes = slices.Sorted(maps.Keys(c.Volumes))
@@ -94,9 +94,9 @@ func (c *Client) Build(ctx context.Context, ref string, archive io.Reader, label
 	}))
 }
 
-// chooseDigest chooses an image's digest (repository@sha256:...) at the registry of ref: the same content may have come
-// from several. It is "" if no registry has the image: Podman gives local images a digest, too, under the name
-// localhost.
+// chooseDigest returns an image's digest (repository@sha256:...) at the registry of ref: the same content may have
+// come from several. It is "" if no registry has the image: Podman gives local images a digest, too, under the
+// registry localhost.
 func chooseDigest(ref string, digests []string) string {
 	asked, _ := reference.ParseNormalizedNamed(ref) // may be an id
 	first := ""

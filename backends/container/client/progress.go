@@ -45,8 +45,8 @@ func PrintProgress(r io.Reader, progress func(string)) error {
 // printer turns messages into lines.
 type printer struct {
 	emit     func(string)
-	partial  string                         // of a line of a build
-	layers   map[string]jsonstream.Progress // being fetched
+	partial  string                         // unfinished line of a build
+	layers   map[string]jsonstream.Progress // layers in progress
 	status   map[string]string              // last status by layer
 	reported time.Time                      // when the total was last printed
 }
@@ -62,7 +62,7 @@ func (p *printer) printMessage(m jsonstream.Message) {
 		p.emitLine(m.Status)
 	case m.Status == "Downloading" || m.Status == "Extracting" || m.Status == "Waiting" ||
 		m.Status == "Verifying Checksum" || p.status[m.ID] == m.Status:
-		// Too frequent, or without interest.
+		// Too frequent, or not relevant for people.
 	default:
 		p.status[m.ID] = m.Status
 		if l, ok := p.layers[m.ID]; ok && (m.Status == "Download complete" || m.Status == "Pull complete") {

@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	seedPath         = "/seed"         // where the helper has the volume
+	seedPath         = "/seed"         // the volume's path in the helper
 	helperTimeout    = 2 * time.Minute // after which another server's helper counts as abandoned
 	seedPollInterval = 200 * time.Millisecond
 )
 
 // FillVolume makes a volume with the content of an archive, unless a complete one exists. Its helper is a container
-// that mounts the volume and never runs: engines unpack archives into such containers, too. create is the engine's.
+// that mounts the volume and never runs: engines also unpack archives into such containers. create is the engine's
+// own call.
 func (c *Client) FillVolume(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) (err error) {
 	defer func() { err = c.Explain("fill volume "+volume, err) }()
-	// An existing volume, with any labels, is not an error.
+	// An existing volume is not an error, whatever its labels.
 	if err := c.Retry(ctx, func(l Link) error {
 		_, err := l.VolumeCreate(ctx, moby.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels})
 		return err
@@ -66,12 +67,12 @@ func (c *Client) FillVolume(ctx context.Context, volume string, labels map[strin
 	return err
 }
 
-// createHelper makes the helper once no other server has one: its unique name prevents two from filling the same volume
-// at once.
+// createHelper creates the helper once no other server has one: its unique name keeps two servers from filling the
+// same volume at once.
 func (c *Client) createHelper(ctx context.Context, name string, create func() (string, error)) (string, error) {
 	for deadline := time.Now().Add(helperTimeout); ; {
 		id, err := create()
-		if err == nil || !strings.Contains(err.Error(), "already in use") { // Podman does not answer with a conflict
+		if err == nil || !strings.Contains(err.Error(), "already in use") { // Podman's response is not a conflict
 			return id, err
 		}
 		if time.Now().After(deadline) {
@@ -94,7 +95,7 @@ func (c *Client) Unpack(ctx context.Context, id, dir string, archive io.Reader) 
 	})
 }
 
-// isWhole reports whether the volume has the last file of its archive.
+// isWhole reports whether the volume contains the last file of its archive.
 func (c *Client) isWhole(ctx context.Context, id string) (bool, error) {
 	err := c.Retry(ctx, func(l Link) error {
 		_, err := l.ContainerStatPath(ctx, id, moby.ContainerStatPathOptions{Path: seedPath + "/" + container.SeedEnd})

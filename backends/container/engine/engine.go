@@ -1,4 +1,4 @@
-// Package engine has what clients of engines need: texts for people, programs to find, pauses.
+// Package engine contains helpers for clients of engines: texts for people, a program search, pauses.
 package engine
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// Pause waits for d, and reports whether ctx has not ended meanwhile.
+// Pause waits for d. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -24,15 +24,15 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// FindProgram finds a program on a PATH that need not be ours; a name with directories is taken as a path. The error is an
-// [exec.ErrNotFound].
+// FindProgram finds a program on path, which need not be this process's PATH; a name that contains directories is
+// used as a path. The error is an [exec.ErrNotFound].
 func FindProgram(path, name string) (string, error) {
 	if filepath.Base(name) != name {
 		return exec.LookPath(name)
 	}
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
-			continue // programs in the current directory are nobody's choice
+			continue // the current directory must not choose programs
 		}
 		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return found, nil
@@ -41,10 +41,10 @@ func FindProgram(path, name string) (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// Longest is how many bytes of a text of others people are shown.
+// Longest bounds the bytes of a foreign text that people see.
 const Longest = 2000
 
-// OneLine makes one line of an engine's text, without its hidden characters: engines write for terminals.
+// OneLine converts an engine's text to one line without hidden characters: engines write for terminals.
 func OneLine(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
@@ -57,8 +57,8 @@ func OneLine(s string) string {
 	}, s[:min(len(s), Longest)]))
 }
 
-// Shorten makes a line for people of an engine's error. It keeps the end, where the cause is: some errors print whole
-// structures.
+// Shorten converts an engine's error to a line for people. It keeps the end, which names the cause: some errors
+// print whole structures.
 func Shorten(message string) string {
 	const limit = 600
 	if len(message) > limit {
@@ -67,16 +67,15 @@ func Shorten(message string) string {
 	return OneLine(message)
 }
 
-// Tail keeps the end of the text that is written to it, which has the reason when a program fails. It may be used
-// concurrently.
+// Tail keeps the end of the written text, which has the reason if a program fails. It may be used concurrently.
 type Tail struct {
 	mu   sync.Mutex
 	last []byte
 }
 
 const (
-	tailSize  = 2 << 10 // bytes that are kept
-	tailLines = 4       // that String returns
+	tailSize  = 2 << 10 // bytes kept
+	tailLines = 4       // lines that String returns
 )
 
 // Write implements [io.Writer].

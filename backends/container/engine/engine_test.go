@@ -31,7 +31,7 @@ func TestProgram(t *testing.T) {
 		{none, want, want},
 		{none, "ours", ""},
 		{"", "ours", ""},
-		{"." + list + none, "ours", ""}, // of the current directory
+		{"." + list + none, "ours", ""}, // in the current directory
 	} {
 		got, err := FindProgram(test.path, test.name)
 		if got != test.want || errors.Is(err, exec.ErrNotFound) != (test.want == "") {

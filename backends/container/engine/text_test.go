@@ -22,7 +22,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Whatever an engine says, people get safe text of bounded length.
+// FuzzPlain checks that any text of an engine becomes safe and bounded.
 func FuzzPlain(f *testing.F) {
 	for _, s := range []string{"", "a", "\x1b[31mred", "\x1b]8;;http://x\x1b\\y", "\xff\xfe", "\u202e", "\x1b", "\x9b31m", strings.Repeat("ä", Longest)} {
 		f.Add(s)

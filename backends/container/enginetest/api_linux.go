@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// callAPI asks an engine at a socket. Podman answers the same paths as Docker does.
+// callAPI sends a request to an engine's socket. Podman serves the same paths as Docker.
 func callAPI(socket, method, path string, body io.Reader) ([]byte, error) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -23,7 +23,7 @@ func callAPI(socket, method, path string, body io.Reader) ([]byte, error) {
 		},
 		DisableKeepAlives: true,
 	}
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute} // or else a supervisor outlives its test with an engine that hangs
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute} // otherwise a supervisor outlives its test with an engine that hangs
 	r, err := http.NewRequest(method, "http://engine"+path, body)
 	if err != nil {
 		return nil, err
@@ -58,21 +58,21 @@ func containers(socket string) (all []entry, err error) {
 	return all, err
 }
 
-// removeContainers removes all, so that an engine ends at once and leaves no cgroups.
+// removeContainers removes all containers, so that an engine ends at once and leaves no cgroups.
 func (k *supervisor) removeContainers() {
 	socket := k.dir + "/" + k.kind + ".sock"
 	all, _ := containers(socket)
 	for _, c := range all {
 		path := "/v1.40/containers/" + c.ID + "?force=1&v=1"
-		if k.kind == "podman" { // which sends SIGTERM first, and waits
+		if k.kind == "podman" { // Podman sends SIGTERM first, and waits
 			path = "/v4.0.0/libpod/containers/" + c.ID + "?force=true&v=true&timeout=0"
 		}
 		callAPI(socket, "DELETE", path, nil)
 	}
 }
 
-// ListLeftovers returns a function for backendtest's Options.Left: containers that have the id in their name or
-// labels, and volumes that do. Removal may take a moment when a sandbox was closed.
+// ListLeftovers returns a function for backendtest's Options.Left: it lists containers and volumes that have the id
+// in their name or labels. Removal may take a moment after a sandbox was closed.
 func ListLeftovers(engineURL string) func(t testing.TB, id string) []string {
 	return func(t testing.TB, id string) (found []string) {
 		t.Helper()
@@ -98,7 +98,7 @@ func listRemains(t testing.TB, engineURL, id string) (found []string) {
 	}
 	for _, c := range all {
 		if len(c.Names) == 0 && c.State == "dead" {
-			continue // a Docker that was killed in the middle of a removal lists what is not there
+			continue // a Docker that was killed in the middle of a removal lists missing containers
 		}
 		if text := strings.ToLower(fmt.Sprint(c)); strings.Contains(text, strings.ToLower(id)) {
 			found = append(found, "container "+text)
@@ -115,14 +115,14 @@ func listRemains(t testing.TB, engineURL, id string) (found []string) {
 		t.Fatalf("list volumes: %v", err)
 	}
 	for _, v := range volumes.Volumes {
-		if !strings.HasPrefix(v.Name, "sandboxmcp-") { // seeds stay
+		if !strings.HasPrefix(v.Name, "sandboxmcp-") { // seed volumes stay
 			found = append(found, "volume "+v.Name)
 		}
 	}
 	return found
 }
 
-// ListAll lists all containers, volumes and mounts of an engine, for comparing before and after.
+// ListAll lists all containers, volumes and mounts of an engine, for a comparison of before and after.
 func ListAll(t testing.TB, engineURL string) []string {
 	t.Helper()
 	found := listRemains(t, engineURL, "")
@@ -133,7 +133,7 @@ func ListAll(t testing.TB, engineURL string) []string {
 	return found
 }
 
-// load gives an engine images as `docker save` writes them.
+// load imports images in the format of `docker save` into an engine.
 func load(engineURL string, archive io.Reader) error {
 	u, err := url.Parse(engineURL)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// BenchPool runs a program in idle containers, from the request to the result, and the same bare, in turn. It reports
-// medians in milliseconds, also of the parts, and of the work that is left when the result is there.
+// BenchPool runs a program in idle containers, from the request to the result, alternating with a bare run of it.
+// It reports medians in milliseconds, also of the parts, and of the work that remains after the result.
 func BenchPool(b *testing.B, url string, newEngine func() container.Engine) {
 	backend := container.New(newEngine(), container.Config{Images: Images(b, url), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"),
 		Binary: InitBinary(b), Ahead: 1})
@@ -23,7 +23,7 @@ func BenchPool(b *testing.B, url string, newEngine func() container.Engine) {
 	for _, c := range []struct{ language, name, source string }{{"python", "main.py", "print(1)"}, {"shell", "main.sh", "echo 1"}} {
 		b.Run(c.language, func(b *testing.B) {
 			r := request{backend, c.language, c.name, c.source, times{}}
-			r.run(b) // finds the image, and has a container started for the next one
+			r.run(b) // finds the image, and starts a container for the next run
 			clear(r.times)
 			for b.Loop() {
 				r.await(b)
@@ -43,14 +43,14 @@ func (t times) since(name string, begun time.Time) time.Time {
 	return now
 }
 
-// request is a program that is run over and over.
+// request is a program that the benchmark runs repeatedly.
 type request struct {
 	backend                *container.Backend
 	language, name, source string
 	times                  times
 }
 
-// await waits until a container is ready for it, and what was made of the last one is gone.
+// await waits until an idle container is ready, and the last one is removed.
 func (r request) await(b *testing.B) {
 	for range 1000 {
 		if slices.ContainsFunc(r.backend.Pools(), func(p backends.Pool) bool { return p.Language == r.language && p.Ready > 0 }) {

@@ -15,19 +15,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// mode is a way of having containers, and the groups of attacks that are tried in it.
+// mode is a way to obtain containers, with the groups of attacks to run in it.
 type mode struct {
 	name   string
 	ahead  int
 	attach bool
-	all    []string // where SANDBOXMCP_TEST_LONG is set; nil are all groups
-	whole  []string // with the engine with which most is tried
-	part   []string // with the others
+	all    []string // with SANDBOXMCP_TEST_LONG; nil is all groups
+	whole  []string // with the most tested engine
+	part   []string // with the other engines
 }
 
-// modes are fresh containers, those that were started ahead, the same with an interpreter that stands ready for its
-// program, and attached streams, as with an engine that can mount nothing of this host. What a line could get wrong,
-// package call tries without an engine; what a run is in a container, cli/enginecheck compares with all engines.
+// modes are fresh containers, prestarted ones, prestarted ones with a ready interpreter, and attached streams, as
+// for an engine that can mount nothing of this host. Package call tests the connection without an engine;
+// cli/enginecheck compares a run in a container on all engines.
 var modes = []mode{
 	{"fresh", 0, false, nil,
 		[]string{"Probe", "Contained", "Files", "Mounts", "Changes", "Isolation", "Container", "Network", "Kernel", "Limits", "Visible", "Gateway"},
@@ -67,7 +67,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 		if hosttest.Rounds(0, 1) > 0 {
 			o.Only = m.all
 		}
-		if m.attach && !info.Limits { // programs have a number that the image knows no name for, and that is what Language asks first
+		if m.attach && !info.Limits { // the user's number has no name in the image, which Language checks first
 			o.Only = slices.DeleteFunc(slices.Clone(o.Only), func(group string) bool { return group == "Language" })
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 	}
 }
 
-// checkInterferes checks that an engine took the hostile configuration.
+// checkInterferes checks that an engine applies the hostile configuration.
 func checkInterferes(t *testing.T, url, image string) {
 	t.Helper()
 	text, err := callAPI(strings.TrimPrefix(url, "unix://"), "GET", "/v1.40/images/"+image+"/json", nil)
@@ -89,7 +89,7 @@ func checkInterferes(t *testing.T, url, image string) {
 	}
 }
 
-// Hidden tries to see what containers are not to show, whatever is mounted.
+// Hidden checks that containers don't show the server's hidden files, whatever is mounted.
 func Hidden(t *testing.T, url string, newEngine func() container.Engine) {
 	backendtest.Hidden(t, func(t testing.TB, hidden []string) backends.Backend {
 		return container.New(newEngine(), container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"),

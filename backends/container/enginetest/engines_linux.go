@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// Docker returns the URL of a dockerd of this process's own. It skips where there is none.
+// Docker returns the URL of this process's own dockerd, and skips the test if there is none.
 func Docker(t testing.TB) string {
 	t.Helper()
 	return engineOf(t, "docker").url()
 }
 
-// Podman returns the URL of a podman service of this process's own, rootless if we are not root. It
-// skips where there is none.
+// Podman returns the URL of this process's own podman service, rootless if we are not root. It skips the test if
+// there is none.
 func Podman(t testing.TB) string {
 	t.Helper()
 	return engineOf(t, "podman").url()
@@ -47,7 +47,7 @@ func checkMachine(kind string) error {
 	return rootless()
 }
 
-// rootless returns an error that says why an ordinary user can't have containers here.
+// rootless returns the reason why an ordinary user can't run containers here.
 func rootless() error {
 	if _, err := exec.LookPath("newuidmap"); err != nil {
 		return errors.New("newuidmap is not installed")
@@ -68,33 +68,33 @@ func rootless() error {
 	return nil
 }
 
-// engineCommand returns what an engine is started with. Each has its own storage, sockets and locks.
+// engineCommand returns the command that starts an engine. Each has its own storage, sockets and locks.
 func engineCommand(kind, dir string) []string {
 	switch kind {
 	case "docker":
 		return []string{"dockerd", "--data-root", dir + "/data", "--exec-root", dir + "/exec", "--pidfile", dir + "/pid", "--config-file", dir + "/daemon.json",
 			"--host", "unix://" + dir + "/docker.sock", "--cgroup-parent", cgroupParent(dir),
-			"--iptables=false", "--ip6tables=false", "--bridge=none"} // nothing of the host's network is touched
+			"--iptables=false", "--ip6tables=false", "--bridge=none"} // changes nothing of the host's network
 	case "podman":
 		return append(podman(dir), "system", "service", "--time=0", "unix://"+dir+"/podman.sock")
 	}
 	return []string{"sshd", "-D", "-e", "-f", dir + "/sshd_config"}
 }
 
-// podman is the program with its global options. Locks and state of a podman are in directories that all
-// of a user's podmans share, unless options say otherwise.
+// podman returns the program with its global options. Without them, a podman's locks and state are in directories
+// that all podmans of a user share.
 func podman(dir string) []string {
 	args := []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp",
 		"--network-config-dir", dir + "/net", "--events-backend=file"}
 	if os.Geteuid() != 0 {
-		// The default may be vfs, which copies an image for each container.
+		// The default may be vfs, which copies the image for each container.
 		args = append(args, "--storage-driver=overlay", "--cgroup-manager=cgroupfs")
 	}
 	if _, err := exec.LookPath("runc"); err == nil {
-		args = append(args, "--runtime=runc") // crun refuses hosts with both versions of cgroups
+		args = append(args, "--runtime=runc") // crun refuses hosts with both cgroup versions
 	}
 	return args
 }
 
-// cgroupParent names the cgroup of an engine, in a way that nobody takes for a sandbox's.
+// cgroupParent names an engine's cgroup so that it can't be confused with a sandbox's.
 func cgroupParent(dir string) string { return strings.TrimPrefix(dir, "/tmp") }

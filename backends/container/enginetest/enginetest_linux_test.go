@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// engines are all kinds that there are, each with a way to run one command in a container.
+// engines are all kinds of engines, each with a command that runs a program in a container.
 var engines = []struct {
 	name string
 	get  func(testing.TB) string
@@ -29,7 +29,7 @@ var engines = []struct {
 	}},
 }
 
-// run runs a program in a container without a network, by the engine's own command line.
+// run runs a program in a container without a network, with the engine's own command line.
 func run(t *testing.T, e []string, image string, args ...string) string {
 	t.Helper()
 	hosttest.Program(t, e[0])
@@ -41,8 +41,8 @@ func run(t *testing.T, e []string, image string, args ...string) string {
 	return string(out)
 }
 
-// TestImages looks into those whose files must be in a sandbox's way, with one engine: they are the same with all.
-// Packages docker and podman run what is in the large ones.
+// TestImages checks the images whose files collide with a sandbox's, with one engine: images are the same with all.
+// Packages docker and podman run programs of the large ones.
 func TestImages(t *testing.T) {
 	e := engines[0]
 	if checkMachine("docker") != nil {
@@ -65,7 +65,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestSetuidOpens watches the programs of the image do what they must not do in a sandbox.
+// TestSetuidOpens checks that the image's programs do gain privileges outside of a sandbox.
 func TestSetuidOpens(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSetuidOpens(t *testing.T) {
 	}
 }
 
-// TestSSH reaches an engine by way of another host, as it were.
+// TestSSH reaches an engine through ssh, as on another host.
 func TestSSH(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestRestart kills engines.
+// TestRestart kills and restarts engines.
 func TestRestart(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKilled kills a test process that has engines with containers that run, alone and with its supervisors: of the
-// first nothing stays, and of the second nothing when the next test begins.
+// TestKilled kills a test process whose engines have running containers, alone and with its supervisors: of the
+// first nothing is left, and of the second nothing once the next test begins.
 func TestKilled(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "killed" {
 		for _, e := range engines {
@@ -141,7 +141,7 @@ func killed(t *testing.T, keepers bool) (dirs []string) {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", "-test.run=^TestKilled$")
 	c.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=killed")
-	in, _ := c.StdinPipe() // it ends with us
+	in, _ := c.StdinPipe() // it ends when this process does
 	defer in.Close()
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -162,7 +162,7 @@ func killed(t *testing.T, keepers bool) (dirs []string) {
 		}
 		pids = append(pids, pid)
 	}
-	if keepers { // first, or else they hear of it
+	if keepers { // first, otherwise they notice the kill
 		for _, pid := range pids {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -175,7 +175,7 @@ func killed(t *testing.T, keepers bool) (dirs []string) {
 	return dirs
 }
 
-// leftoversOf lists the processes and cgroups of the engine of a directory.
+// leftoversOf lists the processes and cgroups of a directory's engine.
 func leftoversOf(dir string) (all []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {

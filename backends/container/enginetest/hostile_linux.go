@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// hostileConfig is an image's configuration that would break a sandbox, or break out of one, if it had any
-// effect. The word in the variables is one that backendtest looks for.
+// hostileConfig returns an image configuration that would break a sandbox, or break out of one, if it had any
+// effect. backendtest searches for the word in its variables.
 func hostileConfig() map[string]any {
 	const word = "/nonexistent/canary-of-the-host-environment"
 	return map[string]any{
@@ -41,12 +41,12 @@ func hostileConfig() map[string]any {
 	}
 }
 
-// separateLayers are the layers that are made on their own, on top of others or of nothing.
+// separateLayers are the layers that are built separately, on top of others or of nothing.
 func separateLayers() map[string]func(*layerWriter) {
 	return map[string]func(*layerWriter){"volume": addVolumePrograms, "setuid": addSetuidPrograms, "links": addLinks, "full": addManyFiles, "bare": addBarePython, "own": addTestBinary}
 }
 
-// addTestBinary has this test binary.
+// addTestBinary adds this test binary.
 func addTestBinary(l *layerWriter) {
 	path, err := static()
 	if path == "" {
@@ -61,7 +61,7 @@ func addTestBinary(l *layerWriter) {
 	l.copyProgram("/.sandboxmcp/init", path, 0o555, nil)
 }
 
-// addVolumePrograms has programs in directories that the hostile configuration declares as volumes.
+// addVolumePrograms adds programs in directories that the hostile configuration declares as volumes.
 func addVolumePrograms(l *layerWriter) {
 	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/conn"} {
 		l.writeDir(dir, 0o777)
@@ -70,10 +70,10 @@ func addVolumePrograms(l *layerWriter) {
 	l.writeText("/.dockerenv", 0o644, "")
 }
 
-// addSetuidPrograms has programs that would be root's, were privileges gained by running them.
+// addSetuidPrograms adds programs that would run as root if a sandbox let them gain privileges.
 func addSetuidPrograms(l *layerWriter) {
-	// struct vfs_cap_data, version 2: CAP_CHOWN and CAP_DAC_OVERRIDE, permitted and effective. Programs with
-	// capabilities that an engine takes from all containers would not start at all.
+	// struct vfs_cap_data, version 2: CAP_CHOWN and CAP_DAC_OVERRIDE, permitted and effective. A program with
+	// capabilities that an engine drops for all containers would not start at all.
 	var caps []byte
 	for _, word := range []uint32{0x02000001, 0x3, 0, 0, 0} {
 		caps = binary.LittleEndian.AppendUint32(caps, word)
@@ -89,7 +89,7 @@ func addSetuidPrograms(l *layerWriter) {
 	l.writeEntry(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/kmsg", Mode: 0o666, Devmajor: 1, Devminor: 11}, nil)
 }
 
-// copyProgram puts a program of this machine under another name.
+// copyProgram copies a program of this machine to another name.
 func (l *layerWriter) copyProgram(name, from string, mode int64, pax map[string]string) {
 	f, err := os.Open(from)
 	if err != nil {
@@ -102,7 +102,7 @@ func (l *layerWriter) copyProgram(name, from string, mode int64, pax map[string]
 	l.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, PAXRecords: pax}, f)
 }
 
-// addLinks has links in places where engines mount: a mount that follows one lands elsewhere.
+// addLinks adds links where engines mount: a mount that follows one ends up elsewhere.
 func addLinks(l *layerWriter) {
 	l.writeDir("/image", 0o755)
 	l.writeDir("/image/elsewhere", 0o777)
@@ -116,7 +116,7 @@ func addLinks(l *layerWriter) {
 	l.writeText("/image/elsewhere/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\n")
 }
 
-// addManyFiles has files where the workspace goes, more than anybody would overlook.
+// addManyFiles adds so many files at the workspace's path that nobody can overlook them.
 func addManyFiles(l *layerWriter) {
 	l.writeDir("/workspace", 0o777)
 	for i := range 1000 {
@@ -124,14 +124,14 @@ func addManyFiles(l *layerWriter) {
 	}
 }
 
-// addBarePython has a Python and the libraries that it loads.
+// addBarePython adds a Python and its libraries.
 func addBarePython(l *layerWriter) {
 	l.without = "/etc"
 	standardPython(l)
 }
 
-// HostileImages runs a program in each image whose files interfere, with a backend of its own that uses that one
-// image for all languages.
+// HostileImages runs a program in each image whose files interfere, with a backend that uses that image for all
+// languages.
 func HostileImages(t *testing.T, engineURL string, newEngine func() container.Engine) {
 	for _, c := range []struct {
 		name, image, language string
@@ -141,7 +141,7 @@ func HostileImages(t *testing.T, engineURL string, newEngine func() container.En
 		{"set-user-ID programs are ordinary ones", Setuid, "shell", []string{"bash", "-c",
 			`[ "$(su-id -u)" = "$(id -u)" ] && echo same; su-cat /etc/sealed 2>/dev/null; su-bash -p -c '[ $EUID != 0 ] && echo ordinary'`}, "same\nordinary\n"},
 		{"so are those with capabilities", Setuid, "shell", []string{"bash", "-c",
-			// A kernel may refuse to run them at all.
+			// A kernel may refuse to run these programs at all.
 			`cap-chown 0 /workspace 2>/dev/null && echo changed; cap-bash -c 'grep CapEff /proc/self/status' 2>/dev/null | grep -v 0000000000000000; echo done`}, "done\n"},
 		{"devices of the image", Setuid, "shell", []string{"bash", "-c", `head -c 1 /srv/kmsg 2>/dev/null; echo x 2>/dev/null >/srv/null; echo done`}, "done\n"},
 		{"links where we mount", Links, "shell", []string{"bash", "-c",

@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// The images that there are for tests: names for Image.
+// Names of the test images, for Image.
 const (
-	// Plain has bash, Python and Node, and a configuration without anything special.
+	// Plain has bash, Python and Node, and an ordinary configuration.
 	Plain = "plain"
-	// Hostile has the same, and a configuration that interferes wherever it can. Its volume
-	// /image/volume has a program that must not be there when it runs.
+	// Hostile is Plain with a configuration that interferes wherever it can. Its volume /image/volume has a program
+	// that must not be visible at run time.
 	Hostile = "hostile"
 	// Setuid has bash, and programs that are set-user-ID root or have capabilities.
 	Setuid = "setuid"
-	// Links has bash, and links where sandboxes have directories and files.
+	// Links has bash, and links in place of sandboxes' directories and files.
 	Links = "links"
 	// Full has bash, and 1,000 files in /workspace.
 	Full = "full"
-	// Bare has Python and its libraries, and nothing else: no /etc, no /tmp, no shell.
+	// Bare has only Python and its libraries: no /etc, no /tmp, no shell.
 	Bare = "bare"
-	// Own has this test binary, as the init of a pod.
+	// Own has this test binary as a pod's init.
 	Own = "own"
 )
 
 // imageSpec is the content of an image.
 type imageSpec struct {
 	layers []string
-	config map[string]any // as in the image specification
+	config map[string]any // in the format of the image specification
 }
 
 func imageSpecs() map[string]imageSpec {
@@ -50,15 +50,15 @@ func imageSpecs() map[string]imageSpec {
 	}
 }
 
-// Images returns references by language of one image that an engine of this test has from now on. It is
-// the hostile one: nothing of its configuration may have any effect.
+// Images loads the hostile image into a test engine and returns references to it for all languages: its
+// configuration must have no effect.
 func Images(t testing.TB, engineURL string) map[string]string {
 	t.Helper()
 	reference := Image(t, engineURL, Hostile)
 	return map[string]string{"python": reference, "node": reference, "shell": reference}
 }
 
-// Image gives an engine one of the images and returns its reference.
+// Image loads an image into a test engine and returns its reference.
 func Image(t testing.TB, engineURL, name string) string {
 	t.Helper()
 	e := engineAt(t, engineURL)
@@ -80,7 +80,7 @@ func Image(t testing.TB, engineURL, name string) string {
 	return reference
 }
 
-// Save writes an image as `docker save` does, for the nodes of a cluster. dir is the directory of its layers.
+// Save writes an image in the format of `docker save`, for a cluster's nodes. dir is the directory of its layers.
 func Save(to io.Writer, reference, name, dir string) error {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
@@ -104,8 +104,8 @@ func saveLocked(to io.Writer, reference, name, dir string) error {
 	return writeArchive(to, reference, layers, spec.config)
 }
 
-// cachedLayer makes a layer when it is first asked for, in an engine's directory: its supervisor removes it. It
-// is called with mine locked.
+// cachedLayer builds a layer at its first use, in an engine's directory, which the supervisor removes. The caller
+// holds mine's lock.
 func cachedLayer(dir, name string) (layer, error) {
 	if l, ok := mine.layers[name]; ok {
 		return l, nil
@@ -119,7 +119,7 @@ func cachedLayer(dir, name string) (layer, error) {
 		mine.layers[name] = l
 		return l, err
 	}
-	// Those of the main image are made together, so that each library is in one of them.
+	// The layers of the main image are built together, so that each library is in only one of them.
 	for _, part := range []struct {
 		name string
 		fill func(*layerWriter)
@@ -133,7 +133,7 @@ func cachedLayer(dir, name string) (layer, error) {
 	return mine.layers[name], nil
 }
 
-// writeArchive writes an image as `docker save` does.
+// writeArchive writes an image in the format of `docker save`.
 func writeArchive(to io.Writer, reference string, layers []layer, config map[string]any) error {
 	var sums, files []string
 	for _, l := range layers {

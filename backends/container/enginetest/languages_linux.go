@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tools are what scripts take for granted, and what backendtest's programs use.
+// tools are the programs that scripts rely on, and that backendtest uses.
 const tools = `bash sh dash [ arch b2sum base32 base64 basename cat chgrp chmod chown cksum comm cp csplit cut date dd df dir
 dircolors dirname du echo env expand expr factor false fmt fold groups head hostid id install join link ln logname ls md5sum
 mkdir mkfifo mknod mktemp mv nice nl nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink realpath
@@ -15,7 +15,7 @@ rm rmdir runcon seq sha1sum sha256sum sha512sum shred shuf sleep sort split stat
 timeout touch tr true truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes
 sed grep egrep find xargs tar gzip gunzip zcat awk mawk setsid script mount umount unshare su newgrp passwd chsh locale git hostname ps`
 
-// addSystem is the layer with a shell, tools, and the files that libraries look for.
+// addSystem adds the layer with a shell, tools, and files that libraries read.
 func addSystem(l *layerWriter) {
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		l.seen[dir] = true
@@ -38,7 +38,7 @@ func addSystem(l *layerWriter) {
 	l.writeText("/etc/os-release", 0o644, "ID=test\n")
 }
 
-// addPerl copies the system's Perl, if it is there, with the modules that the kernel of cli/examples needs.
+// addPerl copies the system's Perl, if there is one, with the modules for the kernel in cli/examples.
 func addPerl(l *layerWriter) {
 	out, err := exec.Command("/usr/bin/perl", "-e", "use JSON::PP; use Data::Dumper; use IO::Handle; use POSIX; print join qq(\n), values %INC, @DynaLoader::dl_shared_objects").Output()
 	if err != nil {
@@ -50,7 +50,7 @@ func addPerl(l *layerWriter) {
 	}
 }
 
-// addPython is the layer with the system's Python, and numpy if that is there.
+// addPython adds the layer with the system's Python, and numpy if it is installed.
 func addPython(l *layerWriter) {
 	standardPython(l)
 	out, err := exec.Command("/usr/bin/python3", "-I", "-c", "import numpy; print(numpy.__path__[0])").Output()
@@ -66,7 +66,7 @@ func addPython(l *layerWriter) {
 	}
 }
 
-// standardPython copies the system's Python, its standard library, and what that needs.
+// standardPython copies the system's Python, its standard library, and their dependencies.
 func standardPython(l *layerWriter) {
 	programs := findPrograms("python3")
 	if len(programs) == 0 {
@@ -83,7 +83,7 @@ func standardPython(l *layerWriter) {
 	l.copyPrograms(append(programs, objects...)...)
 }
 
-// addNode is the layer with Node and npm.
+// addNode adds the layer with Node and npm.
 func addNode(l *layerWriter) {
 	l.copyPrograms(findPrograms("node")...)
 	if path := findPrograms("npm"); len(path) > 0 {

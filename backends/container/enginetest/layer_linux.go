@@ -18,22 +18,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// layer is a file system layer of an image, in a file.
+// layer is a file system layer of an image, stored in a file.
 type layer struct {
 	file string
 	size int64
 	sum  string // SHA-256 of the file, hex
 }
 
-// layerWriter makes a layer of this machine's files and of made-up ones.
+// layerWriter writes a layer from files of this machine and made-up ones.
 type layerWriter struct {
 	w       *tar.Writer
-	seen    map[string]bool // of all layers below, too
-	without string          // a directory that is not copied, "" for none
-	err     error           // the first
+	seen    map[string]bool // including all layers below
+	without string          // a directory to leave out, "" for none
+	err     error           // the first error
 }
 
-// makeLayer writes a layer into a directory. What is in seen is left out, and what is written is added to it.
+// makeLayer writes a layer into a directory. It leaves out the paths in seen, and adds the written ones to it.
 func makeLayer(dir, name string, seen map[string]bool, fill func(*layerWriter)) (layer, error) {
 	f, err := os.Create(filepath.Join(dir, name+".tar"))
 	if err != nil {
@@ -56,7 +56,7 @@ func makeLayer(dir, name string, seen map[string]bool, fill func(*layerWriter)) 
 	return layer{f.Name(), size, hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// writeEntry writes one entry, which all own root.
+// writeEntry writes one entry, owned by root.
 func (l *layerWriter) writeEntry(h *tar.Header, content io.Reader) {
 	if l.err != nil {
 		return
@@ -83,8 +83,8 @@ func (l *layerWriter) writeText(name string, mode int64, content string) {
 	l.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, strings.NewReader(content))
 }
 
-// add copies a path of this machine, with the directories above it, the links on the way and what they lead
-// to. A path that is not there is passed over.
+// add copies a path of this machine, with its parent directories, the links on the way and their targets. It
+// ignores a missing path.
 func (l *layerWriter) add(path string) {
 	at, parts := "/", strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
 	for i, name := range parts {
@@ -130,13 +130,13 @@ func (l *layerWriter) entry(path string, info fs.FileInfo, to string) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return // what we may not read is not for programs either
+		return // programs must not see files that we may not read
 	}
 	defer f.Close()
 	l.writeEntry(h, io.LimitReader(f, info.Size()))
 }
 
-// copyTree copies a directory without those below it whose names are in skip.
+// copyTree copies a directory, without those below it whose names are in skip.
 func (l *layerWriter) copyTree(dir string, skip ...string) {
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -154,18 +154,18 @@ func (l *layerWriter) copyTree(dir string, skip ...string) {
 
 var libraryPath = regexp.MustCompile(`(?m)(?:=>|^\t)\s*(/\S+) \(0x`)
 
-// copyPrograms copies programs and shared objects with the libraries that they need.
+// copyPrograms copies programs and shared objects with their libraries.
 func (l *layerWriter) copyPrograms(paths ...string) {
 	for _, path := range paths {
 		l.add(path)
 	}
-	out, _ := exec.Command("ldd", paths...).Output() // fails for those that are scripts
+	out, _ := exec.Command("ldd", paths...).Output() // fails for scripts
 	for _, m := range libraryPath.FindAllStringSubmatch(string(out), -1) {
 		l.add(m[1])
 	}
 }
 
-// findPrograms resolves names in the system's directories of programs, and leaves out what is not there.
+// findPrograms resolves names in the system's program directories, and leaves out missing ones.
 func findPrograms(names ...string) (paths []string) {
 	for _, name := range names {
 		for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {

@@ -15,44 +15,44 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// The variables that make a test binary a supervisor: its engine, and its directory.
+// Variables that make a test binary a supervisor: its engine, and its directory.
 const (
 	roleVariable = "SANDBOXMCP_TEST_ENGINE"
 	dirVariable  = "SANDBOXMCP_TEST_DIR"
 )
 
-// mine are the engines of this process. They are shared by all tests, because one takes a second to
-// start and its images several.
+// mine are the engines of this process. All tests share them, because an engine takes a second to start and its
+// images several.
 var mine struct {
 	mu      sync.Mutex
-	running bool // Main is
+	running bool // Main has been called
 	engines map[string]*engine
 	layers  map[string]layer // of images
 }
 
-// engine is a running engine, or the reason why there is none.
+// engine is a running engine, or the reason why it could not start.
 type engine struct {
 	kind, dir  string
-	held       *os.File // dir
+	held       *os.File // the locked dir
 	supervisor *exec.Cmd
 	in         io.WriteCloser
 	out        *bufio.Reader
 	address    string // of an sshd
 	images     map[string]bool
-	missing    error // the machine does not have what it takes
+	missing    error // reason why the machine can't run the engine
 }
 
-// Main runs the tests and ends their engines. TestMain must hand its result to os.Exit, and must do nothing before that
-// a supervisor should not do, too.
+// Main runs the tests and ends their engines. TestMain must pass its result to os.Exit, and must do nothing before
+// that a supervisor should not do, too.
 func Main(m *testing.M) int {
 	if kind := os.Getenv(roleVariable); kind != "" {
 		return supervise(kind, os.Getenv(dirVariable))
 	}
-	if os.Args[0] == container.InitPath { // a program inside has found it, and the tests are not for it
+	if os.Args[0] == container.InitPath { // a program in a container started it as init; the tests must not run there
 		return 1
 	}
 	sweep()
-	// Tests of another engine may run beside these, and some look what is new among the temporary files.
+	// Tests of another engine may run at the same time, and some look for new temporary files.
 	dir, held, err := newDir(temporaryDirs)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,7 +60,7 @@ func Main(m *testing.M) int {
 	}
 	defer held.Close()
 	defer os.RemoveAll(dir)
-	os.Chmod(dir, 0o777|os.ModeSticky) // of ordinary users, too
+	os.Chmod(dir, 0o777|os.ModeSticky) // ordinary users need it, too
 	os.Setenv("TMPDIR", dir)
 	mine.running = true
 	defer stopEngines()
@@ -82,7 +82,7 @@ func stopEngines() {
 	}
 }
 
-// engineOf returns the engine of a kind, and starts it if it is the first time.
+// engineOf returns the engine of a kind, and starts it at the first call.
 func engineOf(t testing.TB, kind string) *engine {
 	t.Helper()
 	mine.mu.Lock()
@@ -111,8 +111,8 @@ func engineOf(t testing.TB, kind string) *engine {
 	return e
 }
 
-// start starts a supervisor and waits until its engine answers. The environment is not this process's, which tests may
-// have poisoned, and neither are the standard streams: go test waits for those.
+// start starts a supervisor and waits until its engine answers. The supervisor does not inherit this process's
+// environment, which tests may have poisoned, nor its standard streams, for which go test waits.
 func (e *engine) start() (err error) {
 	if e.dir, e.held, err = newDir(engineDirs); err != nil {
 		return err
@@ -157,10 +157,10 @@ func (e *engine) awaitReady() error {
 	return nil
 }
 
-// Stop asks an engine of this process to end, and waits until it has. Restart starts it again.
+// Stop signals an engine of this process to end, and waits until it has. Restart starts it again.
 func Stop(t testing.TB, url string) { command(t, url, "stop") }
 
-// Restart kills an engine of this process with SIGKILL and starts it once more.
+// Restart kills an engine of this process with SIGKILL and starts it again.
 func Restart(t testing.TB, url string) { command(t, url, "restart") }
 
 func command(t testing.TB, url, word string) {
@@ -182,6 +182,6 @@ func engineAt(t testing.TB, url string) *engine {
 			return e
 		}
 	}
-	t.Fatalf("%s is no engine of this test", url)
+	t.Fatalf("%s is not an engine of this test", url)
 	return nil
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Kubeconfig is the file of the cluster for tests, before any test poisons the environment: KUBECONFIG.
+// Kubeconfig is the path in KUBECONFIG of the test cluster's file, read before any test poisons the environment.
 var Kubeconfig = os.Getenv("KUBECONFIG")
 
-// nodeImages are the images that the node has from this process, with the error of the import.
+// nodeImages are the images that this process has imported into the node, with the import's error.
 var nodeImages struct {
 	sync.Mutex
 	imported map[string]error
 }
 
-// NodeImage gives the node of the cluster one of the images and returns its reference. The node is one whose containerd
-// this machine reaches, beside its kubeconfig.
+// NodeImage imports one of the images into the cluster's node and returns its reference. The node's containerd must
+// be reachable from this machine, next to its kubeconfig.
 func NodeImage(t testing.TB, name string) string {
 	t.Helper()
 	if Kubeconfig == "" {
@@ -45,7 +45,7 @@ func NodeImage(t testing.TB, name string) string {
 	return reference
 }
 
-// NodeSocket is containerd's of the node.
+// NodeSocket returns the socket of the node's containerd.
 func NodeSocket() string {
 	return filepath.Join(filepath.Dir(filepath.Dir(Kubeconfig)), "ctd", "containerd.sock")
 }
@@ -59,7 +59,7 @@ func importImage(reference, name string) error {
 		return err
 	}
 	file := filepath.Join(dir, "image.tar")
-	defer os.Remove(file) // its layers serve other images, and go with all that is temporary
+	defer os.Remove(file) // its layers serve other images, and are removed with the temporary directories
 	f, err := os.Create(file)
 	if err == nil {
 		err = cmp.Or(Save(f, reference, name, dir), f.Close())

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkRuns has an engine run a container. One that is installed and answers may still be on a machine whose kernel or
-// cgroups let it run none.
+// checkRuns runs a container on an engine: the kernel or cgroups of a machine may permit none even though the
+// engine answers.
 func (e *engine) checkRuns() error {
 	program := findPrograms("false")
 	l, err := makeLayer(e.dir, "ender", map[string]bool{}, func(l *layerWriter) { l.copyPrograms(program...) })
@@ -22,7 +22,7 @@ func (e *engine) checkRuns() error {
 		return fmt.Errorf("load an image: %w", err)
 	}
 	socket := strings.TrimPrefix(e.url(), "unix://")
-	// Podman's own limits may be more than we have.
+	// Podman's default limits may exceed ours.
 	order := `{"Image": "` + reference + `", "Entrypoint": ["` + strings.Join(program, "") + `"], "HostConfig": {"NetworkMode": "none",
 		"Ulimits": [{"Name": "nofile", "Soft": 1024, "Hard": 1024}, {"Name": "nproc", "Soft": 4096, "Hard": 4096}]}}`
 	text, err := callAPI(socket, "POST", "/v1.40/containers/create", strings.NewReader(order))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// SSH returns a URL that reaches an engine of this process by way of an sshd of its own on the loopback
-// address, and the environment in which ssh, and libraries that do the same, find key and known host.
+// SSH returns a URL that reaches an engine of this process through its own sshd on the loopback address, and the
+// environment in which ssh, and compatible libraries, find the key and known host.
 func SSH(t testing.TB, engineURL string) (url string, env []string) {
 	t.Helper()
 	target := engineAt(t, engineURL)
@@ -22,7 +22,7 @@ func SSH(t testing.TB, engineURL string) (url string, env []string) {
 	}
 	url = "ssh://" + me.Username + "@" + strings.TrimPrefix(e.url(), "ssh://")
 	if target.kind == "podman" {
-		url += target.dir + "/podman.sock" // Docker's program on the other side knows where that is
+		url += target.dir + "/podman.sock" // Docker's program on the other side knows the path
 	}
 	return url, []string{
 		"HOME=" + e.dir + "/home", "CONTAINER_SSHKEY=" + e.dir + "/key",
@@ -30,7 +30,7 @@ func SSH(t testing.TB, engineURL string) (url string, env []string) {
 	}
 }
 
-// configureSSH writes the files of sshd and ssh into an engine's directory.
+// configureSSH writes the files for sshd and ssh into an engine's directory.
 func (e *engine) configureSSH() error {
 	target := mine.engines[strings.TrimPrefix(e.kind, "ssh ")]
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func (e *engine) configureSSH() error {
 		return err
 	}
 	e.address = free.Addr().String()
-	free.Close() // sshd is next
+	free.Close() // for sshd
 	host, port, _ := strings.Cut(e.address, ":")
 	for _, dir := range []string{"/home", "/home/.ssh", "/bin"} {
 		if err := os.Mkdir(e.dir+dir, 0o700); err != nil {
@@ -58,7 +58,7 @@ func (e *engine) configureSSH() error {
 	if err != nil {
 		return err
 	}
-	// ssh finds its files by the user's entry, whatever HOME says.
+	// ssh finds its files by the user's passwd entry, not by HOME.
 	for name, text := range map[string]string{
 		"/sshd_config": fmt.Sprintf("ListenAddress %s\nPort %s\nHostKey %[3]s/host_key\nAuthorizedKeysFile %[3]s/key.pub\nPidFile none\nUsePAM no\nStrictModes no\n"+
 			"PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\nMaxSessions 100\nSetEnv DOCKER_HOST=%s\n", host, port, e.dir, target.url()),

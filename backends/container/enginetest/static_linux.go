@@ -12,9 +12,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// InitBinary returns what container.Config.Binary needs so that this test binary is its own init in
-// containers: "", or, if it needs libraries because it was built with cgo or the race detector, one that
-// is built of the same package without.
+// InitBinary returns the value of container.Config.Binary with which this test binary is its own init in
+// containers: "", or, if it needs libraries because it was built with cgo or the race detector, the path of a
+// static build of the same package.
 func InitBinary(t testing.TB) string {
 	t.Helper()
 	path, err := static()
@@ -33,7 +33,7 @@ var static = sync.OnceValues(func() (string, error) {
 	if !slices.ContainsFunc(self.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return "", nil
 	}
-	dir, err := os.MkdirTemp("", "init") // it goes with all that is temporary
+	dir, err := os.MkdirTemp("", "init") // removed with the temporary directories
 	if err != nil {
 		return "", err
 	}
@@ -45,5 +45,5 @@ var static = sync.OnceValues(func() (string, error) {
 	return dir + "/init", os.Chmod(dir, 0o755)
 })
 
-// has is what our images hold: all that backendtest asks for, but no compiler.
+// has lists the features of our images: all that backendtest needs, except a compiler.
 var has = []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}

@@ -27,13 +27,13 @@ type supervisor struct {
 	log       *os.File
 	engine    *os.Process
 
-	commands chan string // from the test; closed when that has ended
+	commands chan string // from the test; closed when the test has ended
 
 	mu    sync.Mutex
-	ended map[int]chan struct{} // by pid, of those that we wait for
+	ended map[int]chan struct{} // by pid of the awaited processes
 }
 
-// supervise starts an engine, holds it as long as standard input is open, and then removes all of it.
+// supervise starts an engine, runs it as long as standard input is open, and then removes all its traces.
 func supervise(kind, dir string) int {
 	runtime.LockOSThread() // the engine dies with the thread that started it
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
@@ -79,9 +79,9 @@ func (k *supervisor) report(err error) {
 	fmt.Println(strings.ReplaceAll(err.Error()+"\n"+string(log[max(0, len(log)-2000):]), "\n", "\t"))
 }
 
-// prepare makes the surroundings of an engine. What root's engines keep in directories of the whole host
-// is hidden by mounts of our own: /dev/shm has the locks of all podmans, which a new one clears, and
-// /run/netns their networks; sshd asks for a directory below /run.
+// prepare sets up the environment of an engine. It hides directories of the whole host that root's engines use by
+// mounts: /dev/shm has the locks of all podmans, which a new one clears, and /run/netns their networks; sshd needs
+// a directory below /run.
 func (k *supervisor) prepare() (err error) {
 	for _, name := range []string{"home", "xdg", "net"} {
 		if err := os.MkdirAll(filepath.Join(k.dir, name), 0o700); err != nil {
@@ -94,7 +94,7 @@ func (k *supervisor) prepare() (err error) {
 	if err := os.WriteFile(k.dir+"/daemon.json", []byte("{}"), 0o600); err != nil {
 		return err
 	}
-	// Orphans of the engine, such as conmon and containerd's shims, become our children.
+	// The engine's orphans, such as conmon and containerd's shims, become our children.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
@@ -126,7 +126,7 @@ func (k *supervisor) start() error {
 	if err != nil {
 		return err
 	}
-	args[0] = path // sshd wants it so
+	args[0] = path // sshd requires an absolute path
 	ended, err := k.run(args...)
 	if err != nil {
 		return err
@@ -152,8 +152,8 @@ func (k *supervisor) isAnswering() bool {
 	return err == nil
 }
 
-// run starts a program and returns a channel that is closed when it has ended. The engine dies with us
-// if somebody kills us.
+// run starts a program and returns a channel that is closed when it has ended. The engine is killed if this process
+// is.
 func (k *supervisor) run(args ...string) (<-chan struct{}, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,7 +169,7 @@ func (k *supervisor) run(args ...string) (<-chan struct{}, error) {
 	return ended, nil
 }
 
-// reap waits for all children, also those that were adopted.
+// reap waits for all children, including adopted ones.
 func (k *supervisor) reap() {
 	for {
 		pid, err := unix.Wait4(-1, nil, 0, nil)
@@ -185,7 +185,7 @@ func (k *supervisor) reap() {
 	}
 }
 
-// stop ends the engine with a signal, or with SIGKILL if it does not obey.
+// stop ends the engine with a signal, and with SIGKILL if it does not end in time.
 func (k *supervisor) stop(s os.Signal) {
 	if k.engine == nil {
 		return
@@ -205,7 +205,7 @@ func (k *supervisor) stop(s os.Signal) {
 	}
 }
 
-// killDescendants kills the processes that the engine left running: orphans become children of the subreaper.
+// killDescendants kills processes that the engine left: orphans become children of the subreaper.
 func (k *supervisor) killDescendants() {
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
 		pids := children()
@@ -218,7 +218,7 @@ func (k *supervisor) killDescendants() {
 	}
 }
 
-// children lists the processes of which we are the parent.
+// children lists our child processes.
 func children() []int {
 	var found []int
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -235,20 +235,19 @@ func children() []int {
 	return found
 }
 
-// removeFiles removes mounts, cgroups and the directory. A rootless engine's files belong to users whom
-// only the engine's own namespace has.
+// removeFiles removes mounts, cgroups and the directory. A rootless engine's files belong to users that exist only
+// in the engine's own namespace.
 func (k *supervisor) removeFiles() {
 	if os.Geteuid() != 0 && k.kind == "podman" {
 		if ended, err := k.run(append(podman(k.dir), "unshare", "rm", "-rf", k.dir+"/root", k.dir+"/run")...); err == nil {
 			<-ended
 		}
-		k.killDescendants() // the process that keeps that namespace
+		k.killDescendants() // the process that holds that namespace
 	}
 	removeDir(k.dir)
 }
 
-// removeCgroup removes a cgroup with those below, and kills the processes in it. They have no files that can be
-// removed.
+// removeCgroup removes a cgroup and its descendants, and kills their processes. The files in them can't be removed.
 func removeCgroup(dir string) {
 	pids, _ := os.ReadFile(dir + "/cgroup.procs")
 	for _, pid := range strings.Fields(string(pids)) {
@@ -265,7 +264,7 @@ func removeCgroup(dir string) {
 	os.Remove(dir)
 }
 
-// mountsUnder lists the mount points in and at a directory.
+// mountsUnder lists the mount points at or below a directory.
 func mountsUnder(mountinfo, dir string) []string {
 	text, _ := os.ReadFile(mountinfo)
 	var found []string

@@ -15,17 +15,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// The directories of this package begin like this, so that the next test finds what a killed one left. They are
-// not in os.TempDir, which tests change: a socket's path is at most 107 bytes long.
+// Prefixes of this package's directories, by which the next test finds those of a killed one. They are not in
+// os.TempDir, which tests change: a socket's path has at most 107 bytes.
 const (
 	engineDirs    = "/tmp/sbengine-"
 	temporaryDirs = "/tmp/sbmcp-"
 )
 
-// heldFD is the descriptor of its directory in a supervisor.
+// heldFD is the supervisor's descriptor of its directory.
 const heldFD = 3
 
-// newDir makes a directory that is this process's as long as it is held, also by a child.
+// newDir makes a directory that belongs to this process while it is held, also by a child.
 func newDir(prefix string) (dir string, held *os.File, err error) {
 	if dir, err = os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)); err != nil {
 		return "", nil, err
@@ -46,8 +46,8 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes what is left of tests whose supervisors were killed, too. An empty directory may be one that will be
-// held.
+// sweep removes the leftovers of tests whose supervisors were killed, too. An empty directory may be one that is
+// about to be held.
 func sweep() {
 	for _, prefix := range []string{engineDirs, temporaryDirs} {
 		dirs, _ := filepath.Glob(prefix + "[0-9]*")
@@ -71,8 +71,9 @@ func isNew(dir string) bool {
 	return err != nil || time.Since(info.ModTime()) < time.Minute
 }
 
-// killEngine kills the processes of a directory's engine: those whose arguments name the directory, such as shims and conmon,
-// and those in containers, whose root is mounted from it. They have networks without names, which end with them.
+// killEngine kills the processes of a directory's engine: those whose arguments name the directory, such as shims
+// and conmon, and those in containers whose root is mounted from it. Their networks have no names, and end with
+// them.
 func killEngine(dir string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {
@@ -86,7 +87,7 @@ func killEngine(dir string) {
 	}
 }
 
-// rootMount is the line of mountinfo about a process's root.
+// rootMount returns the line of mountinfo for a process's root.
 func rootMount(proc string) string {
 	text, _ := os.ReadFile(proc + "/mountinfo")
 	for line := range strings.Lines(string(text)) {
@@ -104,7 +105,7 @@ func removeDir(dir string) {
 	for _, point := range points {
 		unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	}
-	// Podman may forget a cgroup when it removes a container that is just ending, and its events know of all.
+	// Podman may forget the cgroup of a container that it removes while it ends; its events name them all.
 	names := []string{filepath.Base(dir)}
 	text, _ := os.ReadFile(dir + "/tmp/events/events.log")
 	for _, id := range regexp.MustCompile(`[0-9a-f]{64}`).FindAllString(string(text), -1) {
@@ -114,7 +115,7 @@ func removeDir(dir string) {
 	for _, c := range stores {
 		names = append(names, "libpod-"+filepath.Base(c), "libpod-conmon-"+filepath.Base(c))
 	}
-	// What is being killed keeps its cgroup for a moment, which the directory's name is needed to find.
+	// A process that is being killed holds its cgroup for a moment, and the directory's name is needed to find it.
 	for begun := time.Now(); !removeCgroups(names); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begun) > 30*time.Second {
 			return
@@ -123,7 +124,7 @@ func removeDir(dir string) {
 	os.RemoveAll(dir)
 }
 
-// removeCgroups removes the cgroups of these names, and reports whether there are none any more.
+// removeCgroups removes the cgroups with these names, and reports whether all are gone.
 func removeCgroups(names []string) (gone bool) {
 	gone = true
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {

@@ -1,8 +1,8 @@
-// Package image has this project's own images for containers: one for each language, with the libraries that agents
-// use, built by an engine where they are to run.
+// Package image has this project's own container images: one per language, with the libraries that agents use,
+// built by the engine that runs them.
 //
-// Nothing in an image is trusted: its user, entrypoint, variables and volumes have no effect on a sandbox, and its
-// libraries are found by files alone.
+// An image is not trusted: its user, entrypoint, variables and volumes have no effect on a sandbox, and its
+// libraries are found only by their paths.
 package image
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed python node shell r
 var containerfiles embed.FS
 
-// Name is an engine's name for the image of a language. Podman prefixes images that come from no registry with
+// Name returns an engine's name for the image of a language. Podman gives images without a registry the prefix
 // localhost, and would ask registries for any other name.
 func Name(engine, language string) string {
 	name := "sandboxmcp/" + language + ":latest"
@@ -27,8 +27,8 @@ func Name(engine, language string) string {
 	return name
 }
 
-// Archive returns the build context of the image of one of [backends.Languages]: a tar archive with a Containerfile and
-// the files that it copies. It is the same, byte for byte, each time, so that engines find their caches.
+// Archive returns the build context of the image of one of [backends.Languages]: a tar archive with a Containerfile
+// and the files that it copies. It is reproducible, so that engines can use their caches.
 func Archive(language string) ([]byte, error) {
 	dir, err := fs.Sub(containerfiles, language)
 	if err != nil {

@@ -48,7 +48,7 @@ func archive(t *testing.T, language string) map[string]string {
 	return unpack(t, one)
 }
 
-// TestContainerfiles holds what all images have in common.
+// TestContainerfiles checks the common properties of all images.
 func TestContainerfiles(t *testing.T) {
 	bases := map[string]string{
 		"python": "docker.io/library/python:3.12-slim", "node": "docker.io/library/node:22-slim",
@@ -78,7 +78,7 @@ func TestContainerfiles(t *testing.T) {
 	}
 }
 
-// TestPinned wants a compatible version of each library, none of which is there twice.
+// TestPinned checks that each library has one version, and that the versions are compatible.
 func TestPinned(t *testing.T) {
 	seen := map[string]bool{}
 	one := regexp.MustCompile(`^([A-Za-z0-9-]+)~=\d+(\.\d+){2}$`)

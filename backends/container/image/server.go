@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// ServerUser is the user of the server's image, who owns nothing but the state directory.
+// ServerUser is the user of the server's image, who owns only the state directory.
 const ServerUser = 65532
 
-// Server is the image of a server: this program alone, certificates, and no shell. It is also the image of the setting
-// kubernetes.image.
+// Server is the image of a server: this program and certificates, without a shell. It is also the image for the
+// setting kubernetes.image.
 type Server struct {
-	Binary       string // file: static, for Linux
-	Arch         string // GOARCH of it
-	Certificates []byte // of the authorities that it trusts, as PEM
+	Binary       string // path of a static program for Linux
+	Arch         string // its GOARCH
+	Certificates []byte // of trusted authorities, as PEM
 }
 
-// serverEnviron are the variables of the image.
+// serverEnviron are the image's variables.
 var serverEnviron = []string{"PATH=/", "HOME=/state", "XDG_STATE_HOME=/state"}
 
-// containerfile has an engine make the image of the layer beside it.
+// containerfile makes an engine build the image from the layer next to it.
 var containerfile = fmt.Sprintf("FROM scratch\nADD layer.tar /\nENV %s %s %s\nUSER %d:%[4]d\nWORKDIR /state\nENTRYPOINT [\"/sandboxmcp\"]\n",
 	serverEnviron[0], serverEnviron[1], serverEnviron[2], ServerUser)
 
@@ -38,8 +38,8 @@ func (s Server) WriteContext(w io.Writer) error {
 	return s.write(w, "layer.tar", size, file{"Containerfile", []byte(containerfile)})
 }
 
-// Save writes the image as `docker save` does, which engines, nodes and tools for registries load. It is the same, byte
-// for byte, for the same parts.
+// Save writes the image in the format of `docker save`, which engines, nodes and registry tools load. Its bytes are
+// reproducible.
 func (s Server) Save(w io.Writer, reference string) error {
 	sum, size, err := s.measure()
 	if err != nil {
@@ -61,13 +61,13 @@ func (s Server) Save(w io.Writer, reference string) error {
 	return s.write(w, sum+"/layer.tar", size, file{id + ".json", config}, file{"manifest.json", manifest})
 }
 
-// file is one of an archive, which everybody may read.
+// file is a file of an archive, readable by everybody.
 type file struct {
 	name    string
 	content []byte
 }
 
-// write writes an archive of files, and of the layer under a name.
+// write writes an archive of files, and of the layer under the name layer.
 func (s Server) write(w io.Writer, layer string, size int64, files ...file) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
@@ -129,7 +129,7 @@ func (s Server) writeLayer(w io.Writer) error {
 	if _, err := io.Copy(t, binary); err != nil {
 		return err
 	}
-	h := header(".sandboxmcp/init", 0o555, 0) // the name under which it is PID 1 of a pod
+	h := header(".sandboxmcp/init", 0o555, 0) // its name as PID 1 of a pod
 	h.Typeflag, h.Linkname = tar.TypeLink, "sandboxmcp"
 	if err := t.WriteHeader(h); err != nil {
 		return err

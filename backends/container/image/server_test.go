@@ -43,8 +43,8 @@ func testServer(t *testing.T) Server {
 	return Server{Binary: file, Arch: "arm64", Certificates: []byte("certificates\n")}
 }
 
-// TestServer wants in the image the program, certificates and users, and nothing else: no shell, no link out, nothing
-// that its user could change but its state.
+// TestServer checks that the image has only the program, certificates and users: no shell, no link out, nothing
+// that its user could change except its state.
 func TestServer(t *testing.T) {
 	s := testServer(t)
 	var saved, again bytes.Buffer
@@ -112,7 +112,7 @@ func checkLayer(t *testing.T, layer []byte) {
 	}
 }
 
-// TestServerContext wants the same layer in what an engine builds from.
+// TestServerContext checks that the build context contains the same layer.
 func TestServerContext(t *testing.T) {
 	var b bytes.Buffer
 	if err := testServer(t).WriteContext(&b); err != nil {

@@ -47,8 +47,8 @@ func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	return f
 }
 
-// isAtRoot reports whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as in a cgroup
-// namespace of one's own.
+// isAtRoot reports whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as in a new
+// cgroup namespace.
 func isAtRoot(text string) bool {
 	for line := range strings.Lines(text) {
 		if !strings.HasSuffix(strings.TrimSuffix(line, "\n"), ":/") {

@@ -42,15 +42,15 @@ func init() {
 
 // run serves one sandbox for a language.
 func run(language string, args []string) error {
-	// What we hold is charged to the container: rather collect often than grow.
+	// Our memory is charged to the container: frequent collection is better than growth.
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(24 << 20)
-	// No signal of a program's ends us; the engine's SIGKILL does.
+	// No signal of a program ends us; the engine's SIGKILL does.
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
 		unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO, unix.SIGPWR,
-		// These end a Go program also when somebody only sends them; faults of our own still do.
+		// When sent by another process, these would also end a Go program; our own faults still do.
 		unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
-	// Programs have our number, and with it could open our memory.
+	// Programs share our UID and could open /proc/1/mem.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}
@@ -99,8 +99,8 @@ func run(language string, args []string) error {
 	}
 }
 
-// makeThreads has Go's runtime make n threads for later use. A program may take all processes of the container, and Go
-// ends us when it can make no thread then.
+// makeThreads makes Go's runtime create n threads in advance: a program may use up all processes of the container,
+// and Go ends us if it can't create a thread then.
 func makeThreads(n int) {
 	var made, all sync.WaitGroup
 	made.Add(n)
@@ -109,21 +109,21 @@ func makeThreads(n int) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			made.Done()
-			made.Wait() // so that each needs one of its own
+			made.Wait() // so that each goroutine needs its own thread
 		})
 	}
 	all.Wait()
 }
 
-// The connection that the argument after the language asks for; without one it is the server's socket. In a pod, the
-// time that a network policy may take and the addresses to probe follow.
+// The connection selected by the argument after the language; without one it is the server's socket. For a pod, the
+// settling time of a network policy and the addresses to probe follow.
 const (
 	standardStreams = "-"
 	podRelayed      = "pod"
 )
 
-// connect reaches the server by its socket, over standard input and output, or by the relay of a pod. Again does so for
-// the next server that takes a sandbox in which nothing ran; nil where there is none.
+// connect connects to the server by its socket, over standard input and output, or through a pod's relay. again
+// connects to the next server that leases a sandbox in which nothing has run; nil if there can be none.
 func connect(args []string) (conn io.ReadWriteCloser, again func() (io.ReadWriteCloser, error), err error) {
 	switch {
 	case len(args) == 0:
@@ -143,10 +143,10 @@ func connect(args []string) (conn io.ReadWriteCloser, again func() (io.ReadWrite
 	return nil, nil, fmt.Errorf("unknown argument %q", args[0])
 }
 
-// stdio is the standard input and output as one connection.
+// stdio is standard input and output as one connection.
 type stdio struct{ in, out *os.File }
 
-// openStdio takes standard input and output, and leaves /dev/null to the programs that we start.
+// openStdio takes over standard input and output, and leaves /dev/null to the programs that we start.
 func openStdio() (io.ReadWriteCloser, error) {
 	var files [2]*os.File
 	for i := range files {
@@ -154,7 +154,7 @@ func openStdio() (io.ReadWriteCloser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("take standard streams: %w", err)
 		}
-		_ = unix.SetNonblock(fd, true) // or closing would not end a read
+		_ = unix.SetNonblock(fd, true) // otherwise Close would not end a Read
 		files[i] = os.NewFile(uintptr(fd), "connection")
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -183,8 +183,8 @@ func Dial(path string) (*call.Local, error) {
 	return call.NewLocal(conns), nil
 }
 
-// dialEnds connects to a socket and sends it the ends of n socket pairs, whose other ends it returns: the listening
-// socket has a name on the host, which programs could read (/proc/net/unix) as long as that connection stands.
+// dialEnds connects to a socket and sends it the ends of n socket pairs, whose other ends it returns. The listening
+// socket has a name on the host, which programs could read (/proc/net/unix) while a connection to it exists.
 func dialEnds(path string, n int) ([]*net.UnixConn, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -194,7 +194,7 @@ func dialEnds(path string, n int) ([]*net.UnixConn, error) {
 	return sendEnds(conn, n)
 }
 
-// sendEnds sends the ends of n socket pairs over a Unix socket, and returns the others.
+// sendEnds sends one end of n socket pairs over a Unix socket, and returns the others.
 func sendEnds(over *net.UnixConn, n int) ([]*net.UnixConn, error) {
 	var ours, theirs []*os.File
 	defer func() { backends.CloseAll(append(ours, theirs...)) }()
@@ -211,8 +211,8 @@ func sendEnds(over *net.UnixConn, n int) ([]*net.UnixConn, error) {
 	return call.OpenConns(ours)
 }
 
-// writeTrust writes the file that programs' variables name: the image's certificates, and more. Where the server could mount
-// it, the file is there already.
+// writeTrust writes the certificate file that programs' variables name: the image's certificates, and more. If the
+// server could mount it, the file already exists.
 func writeTrust(more []byte) error {
 	if len(more) == 0 {
 		return nil

@@ -14,25 +14,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
-// A pod has three containers of ours. The first copies this program into a volume and ends. PID 1 of the second is the
-// init, which waits for a connection as with an engine that mounts a socket. The third, of another user and with PIDs
-// of its own, holds that socket: the server executes an attach there, whose standard streams are the connection. No
-// program can reach the third, so none can end the connection or take its place. As long as nothing has run in the pod,
-// another server may take it, whose connection is the next.
+// A pod has three containers of ours. The first copies this program into a volume and ends. PID 1 of the second is
+// the init, which waits for a connection like on an engine that mounts a socket. The third, of another user and in
+// its own PID namespace, listens on that socket: the server executes an attach there, whose standard streams are
+// the connection. No program can reach the third, so none can end the connection or replace it. While nothing has
+// run in the pod, another server may claim it, whose connection is the next.
 
-// The first arguments of the helpers of a pod: no language is called so.
+// First arguments of a pod's helpers: no language has these names.
 const (
 	podCopy  = "copy"
 	podRelay = "relay"
 )
 
-// attachSocket is where the relay waits for the attach, in a volume that only they have.
+// attachSocket is where the relay waits for the attach, in a volume of their own.
 const attachSocket = "/run/sandboxmcp/attach"
 
 // podTimeout bounds the wait of one part of a pod for another, and for the server.
 const podTimeout = 2 * time.Minute
 
-// podHelper runs a helper; is is false for PID 1 of a sandbox.
+// podHelper runs a helper; is is false in PID 1 of a sandbox.
 func podHelper(args []string) (is bool, err error) {
 	switch {
 	case args[0] == podCopy && len(args) > 1:
@@ -45,7 +45,7 @@ func podHelper(args []string) (is bool, err error) {
 	return false, nil
 }
 
-// copySelf writes this program, the directory of its socket and files of /etc, each as "name=content", into an empty
+// copySelf writes this program, its socket's directory and files of /etc, each as "name=content", into an empty
 // volume.
 func copySelf(dir string, etc []string) error {
 	from, err := os.Open("/proc/self/exe")
@@ -70,7 +70,7 @@ func copySelf(dir string, etc []string) error {
 	return nil
 }
 
-// relay hands each connection of the init to an attach, one after the other, and ends with the init.
+// relay connects each connection of the init to an attach, one after the other, and ends with the init.
 func relay() error {
 	inits, err := listen(call.SocketPath)
 	if err != nil {
@@ -84,7 +84,7 @@ func relay() error {
 	for {
 		init, err := call.ReceiveFiles(control, 1)
 		if err != nil {
-			return nil // it has ended
+			return nil // the init has ended
 		}
 		if err := relayOne(init[0]); err != nil {
 			return err
@@ -92,7 +92,7 @@ func relay() error {
 	}
 }
 
-// relayOne hands one connection of the init to the next attach, and returns when that has ended.
+// relayOne connects one connection of the init to the next attach, and returns when that has ended.
 func relayOne(init *os.File) error {
 	defer init.Close()
 	servers, err := listen(attachSocket)
@@ -107,7 +107,7 @@ func relayOne(init *os.File) error {
 	if err := call.SendFiles(conn, init); err != nil {
 		return fmt.Errorf("hand over the connection: %w", err)
 	}
-	init.Close() // or the init would not learn of the attach's end
+	init.Close() // otherwise the init would not notice the attach's end
 	_, _ = conn.Read(make([]byte, 1))
 	return nil
 }
@@ -120,8 +120,8 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, os.Chmod(path, 0o666) // the init has another user
 }
 
-// acceptEnd takes the end of a socket pair that one connection brings, and removes the socket: programs see the names
-// of sockets that were listened on, as long as connections with them stand.
+// acceptEnd receives the end of a socket pair over one connection, and removes the socket: programs see the names
+// of listening sockets while a connection to them exists.
 func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
 	defer l.Close()
 	if err := l.SetDeadline(time.Now().Add(podTimeout)); err != nil {
@@ -139,7 +139,7 @@ func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
 	return ends[0], nil
 }
 
-// attach connects its standard streams with the init, and ends when either side does.
+// attach connects its standard streams to the init, and ends when either side does.
 func attach() error {
 	relay, err := retryDial(attachSocket)
 	if err != nil {
@@ -163,8 +163,8 @@ func attach() error {
 	return nil
 }
 
-// dialRelay connects the init with the relay, and returns what makes a connection for one server. The relay can't take
-// descriptors for it.
+// dialRelay connects the init to the relay, and returns a function that connects one server. The relay can't
+// receive descriptors for it.
 func dialRelay() (next func() (io.ReadWriteCloser, error), err error) {
 	control, err := retryDial(call.SocketPath)
 	return func() (io.ReadWriteCloser, error) {
@@ -176,7 +176,7 @@ func dialRelay() (next func() (io.ReadWriteCloser, error), err error) {
 	}, err
 }
 
-// retryDial connects once the socket is there: the containers of a pod start in any order.
+// retryDial connects once the socket exists: the containers of a pod start in any order.
 func retryDial(path string) (*net.UnixConn, error) {
 	for end := time.Now().Add(podTimeout); ; time.Sleep(10 * time.Millisecond) {
 		conns, err := dialEnds(path, 1)

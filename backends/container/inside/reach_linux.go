@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A network policy is a request to the cluster, which many clusters accept and ignore. So the init tries what a program
-// would: whatever answers, even with a refusal, can be reached.
+// A network policy is a request to the cluster, which many clusters accept and ignore. So the init tries to connect
+// like a program: an address that answers, even with a refusal, is reachable.
 
 // probeTarget is an address that must not answer.
 type probeTarget struct{ name, network, address string }
 
 func (t probeTarget) String() string { return t.name + " " + t.address }
 
-// Variables of PID 1's environment that the server, and every kubelet, sets.
+// Variables of PID 1's environment, set by the server and by every kubelet.
 const (
-	nodeVariable = "SANDBOXMCP_NODE" // address of the node
+	nodeVariable = "SANDBOXMCP_NODE" // the node's address
 	apiHost      = "KUBERNETES_SERVICE_HOST"
 	apiPort      = "KUBERNETES_SERVICE_PORT"
 )
 
-// probeTargets returns the server's targets, each as "name=network/address", and those that are known here.
+// probeTargets returns the server's targets, each as "name=network/address", and those known in the pod.
 func probeTargets(args []string) (all []probeTarget, err error) {
 	for _, arg := range args {
 		name, rest, ok := strings.Cut(arg, "=")
@@ -51,7 +51,7 @@ func probeTargets(args []string) (all []probeTarget, err error) {
 	add("gateway", defaultGateway6(readFile("/proc/net/ipv6_route")), "10250")
 	add("metadata", "169.254.169.254", "80")
 	add("metadata", "fd00:ec2::254", "80")
-	// A policy may keep pods from private networks only. These answer from everywhere.
+	// A policy may only deny private networks. These addresses answer from everywhere.
 	add("internet", "1.1.1.1", "443")
 	add("internet", "8.8.8.8", "53")
 	add("internet", "2606:4700:4700::1111", "443")
@@ -74,8 +74,8 @@ func defaultGateway(routes string) string {
 	return ""
 }
 
-// defaultGateway6 finds it in the text of /proc/net/ipv6_route: destination, its length, source, its length, next hop,
-// ..., interface. It is most often a link's own address, which needs the interface's name.
+// defaultGateway6 finds the default route in the text of /proc/net/ipv6_route: destination, its length, source, its
+// length, next hop, ..., interface. The gateway is usually a link-local address, which needs the interface's name.
 func defaultGateway6(routes string) string {
 	for line := range strings.Lines(routes) {
 		f := strings.Fields(line)
@@ -96,14 +96,14 @@ func defaultGateway6(routes string) string {
 }
 
 const (
-	// answerTimeout is how long an answer may take. Targets are of the same cluster.
+	// answerTimeout bounds the wait for an answer. Targets are in the same cluster.
 	answerTimeout = 700 * time.Millisecond
-	// settlePause is the time between two rounds, while the policy may not be in force yet for this pod.
+	// settlePause is the time between two rounds, while the policy may not be enforced yet for this pod.
 	settlePause = 200 * time.Millisecond
 )
 
-// probe tries to reach all targets until none answers twice in a row, for as long as the policy may take to come into
-// force. Once is not enough: a new pod's network may not lead anywhere yet, and a packet may get lost.
+// probe tries to reach all targets until none answers twice in a row, for at most settle. Once is not enough: a new
+// pod's network may not be connected yet, and a packet may get lost.
 func probe(targets []probeTarget, settle time.Duration) (probed, answered []string) {
 	for _, t := range targets {
 		probed = append(probed, t.String())
@@ -131,10 +131,11 @@ func probe(targets []probeTarget, settle time.Duration) (probed, answered []stri
 	}
 }
 
-// dnsQuery asks for the name servers of the root, which every resolver answers or refuses.
+// dnsQuery asks for the root name servers, which every resolver answers or refuses.
 var dnsQuery = []byte("\x51\x17\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01")
 
-// answers reports whether anything comes back from a target. An error of our own kernel, such as no route, is none.
+// answers reports whether any answer comes from a target. An error of our own kernel, such as a missing route, is
+// none.
 func (t probeTarget) answers() bool {
 	conn, err := net.DialTimeout(t.network, t.address, answerTimeout)
 	if err == nil {

@@ -53,7 +53,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// A policy comes into force after the pod has started.
+// TestProbeSettles: a policy is enforced some time after the pod has started.
 func TestProbeSettles(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestProbeSettles(t *testing.T) {
 	}
 }
 
-// The network of a pod may be there later than the pod: no answer to the first try says nothing.
+// TestProbeLateNetwork: a pod's network may come after the pod, so a first try without an answer proves nothing.
 func TestProbeLateNetwork(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ const variableNames = () => {
 };
 const isName = /^[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u;
 const read = (name) => {
-  if (!isName.test(name)) throw new Error(`${quote(name)} is no name of a variable`);
+  if (!isName.test(name)) throw new Error(`${quote(name)} is not a variable name`);
   if (!names[name] && !(name in main)) throw new Error(`there is no variable ${name}`);
   return script(name, 'variables').runInThisContext();
 };
@@ -49,7 +49,7 @@ const variables = () => variableNames().map((name) => {
 });
 
 const set = (name, json) => {
-  if (!isName.test(name)) throw new Error(`${quote(name)} is no name of a variable`);
+  if (!isName.test(name)) throw new Error(`${quote(name)} is not a variable name`);
   declare([name]);
   script(`(v)=>{${name}=v}`, 'variables').runInThisContext()(parseInMain(json));
 };

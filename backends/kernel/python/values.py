@@ -14,7 +14,7 @@ def get(key):
 def put(key, value):
     compile(key + ' = 0', '<key>', 'exec', 0, True)
     if not key.isidentifier():
-        raise SyntaxError('%s is no name of a variable' % repr(key))
+        raise SyntaxError('%s is not a variable name' % repr(key))
     main.__dict__[key] = value
 
 

@@ -6,13 +6,13 @@ import (
 )
 
 // The following code runs in forked children, without a Go runtime: no function may grow its stack (go:nosplit),
-// allocate, store a pointer, or be instrumented by the race detector. All memory that it needs is here, and is
-// allocated page by page on first use.
+// allocate, store a pointer, or be instrumented by the race detector. Its memory is declared here, and allocated
+// page by page at first use.
 var (
 	plan  [MaxPlan]byte
 	slots [Slots]uintptr
 
-	programs [64]int32 // pids inside of running programs
+	programs [64]int32 // PIDs inside of the running programs
 	signals  uintptr   // a signalfd for SIGCHLD
 	children uint64    // its mask
 	polled   [2]pollFD
@@ -27,7 +27,7 @@ var (
 	childrenFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 't', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd', 'r', 'e', 'n', 0}
 )
 
-// Numbers and structures that package syscall lacks. clone3(2) is the same on all architectures.
+// Numbers and structures that package syscall lacks. clone3(2) has the same number on all architectures.
 const (
 	sysClone3       = 435
 	clonePidfd      = 0x1000
@@ -65,8 +65,8 @@ func resetSignals() {
 	}
 }
 
-// loadPlan reads the plan from its descriptor, unless the message had it and inMessage is its size in bytes; checks its
-// size; and applies its fixups.
+// loadPlan reads the plan from its descriptor, unless the message contained it and inMessage is its size in bytes;
+// checks its size; and applies its fixups.
 //
 //go:nosplit
 //go:norace

@@ -6,8 +6,8 @@ import (
 )
 
 // serveSandbox is the main loop of PID 1: it executes the server's plan for the sandbox, starts programs at the
-// server's request, reaps every process of the sandbox, and reports the ends of programs. When the server's end of the
-// socket is closed it exits, and the kernel kills all other processes of its PID namespace.
+// server's request, reaps every process of the sandbox, and reports the ends of programs. When the server's end of
+// the socket is closed it exits, and the kernel kills all other processes of its PID namespace.
 //
 //go:nosplit
 //go:norace
@@ -57,7 +57,8 @@ func reapAll() {
 	}
 }
 
-// alone returns 1 if PID 1 has no children: orphans become its children, and its PID namespace has no other processes.
+// alone returns 1 if PID 1 has no children: since orphans become its children, its PID namespace then has no other
+// processes.
 //
 //go:nosplit
 //go:norace
@@ -71,7 +72,7 @@ func alone() int32 {
 	return 0
 }
 
-// servePlan takes one plan from the server, and executes it or forks a process that does.
+// servePlan receives one plan from the server, and executes it or forks a process that does.
 //
 //go:nosplit
 //go:norace
@@ -109,7 +110,7 @@ func spawn() {
 	recordProgram(int32(pid))
 }
 
-// wipePlan closes a plan's descriptors and wipes the plan, which may hold secrets of the environment.
+// wipePlan closes a plan's descriptors and clears the plan, whose environment may contain secrets.
 //
 //go:nosplit
 //go:norace
@@ -139,9 +140,10 @@ func recordProgram(pid int32) {
 	}
 }
 
-// receivePlan receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into SlotFiles
-// and on; if the message contains the plan, behind the bytes at into, all of them into SlotFiles and on. It returns the
-// number of the others and the message's size, and ends the sandbox when the server is gone.
+// receivePlan receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into
+// SlotFiles and following; if the message contains the plan, after the bytes at into, all of them into SlotFiles
+// and following. It returns the number of the others and the message's size, and ends the sandbox if the server is
+// gone.
 //
 //go:nosplit
 //go:norace
@@ -176,8 +178,8 @@ func receivePlan(into unsafe.Pointer, size, parts uintptr) (files, received uint
 	return count, n
 }
 
-// endSandbox ends the sandbox. In a PID namespace, exiting is enough; without one, PID 1's stand-in is a subreaper, which
-// kills and reaps its children until there are none. A launcher's children end by themselves.
+// endSandbox ends the sandbox. In a PID namespace, exiting suffices; without one, PID 1's substitute is a
+// subreaper, which kills and reaps its children until there are none. A launcher's children end by themselves.
 //
 //go:nosplit
 //go:norace
@@ -194,8 +196,8 @@ func endSandbox() {
 	}
 }
 
-// killChildren kills the processes whose numbers the kernel lists, separated by spaces. It is at the greatest depth of
-// calls, and RawSyscall would take more stack than arm64's linker allows.
+// killChildren kills the processes whose PIDs the kernel lists, separated by spaces. It is at the greatest call
+// depth, and RawSyscall would take more stack than arm64's linker allows.
 //
 //go:nosplit
 //go:norace

@@ -1,62 +1,61 @@
-// Package launch is the part of the process backend that runs outside the server: a small process, the launcher, that
-// only starts sandboxes, and in each sandbox its PID 1.
+// Package launch is the part of the process backend that runs outside the server: the launcher, a small process
+// that only starts sandboxes, and PID 1 of each sandbox.
 //
-// The launcher forks a process into new namespaces, and that becomes PID 1. The server compiles the setup of a sandbox,
-// and later the start of each program in it, into a [Step] list: system calls with their arguments, and the required
-// result of each. PID 1, or a child of it, makes the calls one after another and stops at the first unexpected result.
-// A forked child of a Go process has no Go runtime (no other threads, no collector, no growing stacks), and a list of
-// system calls needs none. Package process compiles the lists in ordinary Go.
+// The launcher forks a process into new namespaces, which becomes PID 1. The server compiles the setup of a
+// sandbox, and later the start of each program in it, into a [Step] list: system calls with their arguments, and
+// the required result of each. PID 1, or a child of it, makes the calls one after another and stops at the first
+// unexpected result. A forked child of a Go process has no Go runtime (no other threads, no collector, no growing
+// stacks), and a list of system calls needs none. Package process compiles the lists in ordinary Go.
 //
 // Why a launcher: the cost of a fork grows with the memory of the process that forks, and the server may be large;
 // starting a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the launcher's thread must live as
 // long as the sandboxes, which die with it (PR_SET_PDEATHSIG).
 //
-// A template is a PID 1 in which no program ever runs: it has set up a root directory that many sandboxes share, and
-// forks their PID 1s, as the launcher does, with the root in place. A Python that speaks the same messages can be a
+// A template is a PID 1 in which no program ever runs: it has set up a root directory that many sandboxes share,
+// and forks their PID 1s like the launcher, with the root in place. A Python that speaks the same messages can be a
 // template, too: see package zygote.
 //
-// The package takes over the process in its init function if argument zero is the launcher's, before the packages that
-// the rest of the binary imports are initialised: Go initialises packages in the order of their paths as soon as their
-// imports are, so this one may import nothing but syscall and unsafe. TestTakesOverFirst in package process keeps that
-// true.
+// The package's init function takes over the process if argument zero is the launcher's, before other packages are
+// initialised: Go initialises packages in the order of their paths as soon as their imports are, so this one may
+// import only syscall and unsafe. TestTakesOverFirst in package process checks this.
 package launch
 
 // Name is the launcher's argument zero.
 const Name = "sandboxmcp-launcher"
 
-// Closed as the launcher's argument makes it not dumpable: processes of the same user can't open its memory. Such a
-// launcher can't fork a hardened PID 1, which has to write to its own /proc.
+// Closed as the launcher's argument makes the launcher not dumpable: processes of the same user can't open its
+// memory. Such a launcher can't fork a hardened PID 1, which has to write to its own /proc.
 const Closed = "closed"
 
-// Sock is the launcher's end of a SOCK_SEQPACKET pair to the server. When the server's end is
-// closed, for whatever reason, the launcher exits and its sandboxes are killed.
+// Sock is the launcher's end of a SOCK_SEQPACKET pair to the server. When the server's end is closed for any
+// reason, the launcher exits and its sandboxes are killed.
 const Sock = 3
 
-// MaxPlan bounds a plan, in bytes: arguments and environment of a program together may have 2 MiB before execve(2)
-// refuses them, and the rest of a plan is small.
+// MaxPlan bounds a plan, in bytes: execve(2) accepts at most 2 MiB of arguments and environment together, and the
+// rest of a plan is small.
 const MaxPlan = 4 << 20
 
 // Slots is the number of values (descriptors, lengths) that a plan can keep between its steps.
 const Slots = 96
 
-// Slots with a meaning.
+// Slots with a fixed meaning.
 const (
 	SlotPlan    = 0  // the plan's own descriptor, if it has one
 	SlotControl = 1  // PID 1's end of the socket to the server
-	SlotFiles   = 2  // the first of the other descriptors that came with the plan
+	SlotFiles   = 2  // the first of the other descriptors sent with the plan
 	SlotFree    = 40 // the first for the plan's own results
 )
 
 // MaxFiles bounds the descriptors of one message.
 const MaxFiles = 32
 
-// Request asks the launcher, or a template, for a process in new namespaces, which becomes PID 1 of a sandbox and waits
-// for its plans. The message carries its control socket and, if any, the cgroup v2 directory to clone into.
+// Request asks the launcher, or a template, for a process in new namespaces, which becomes PID 1 of a sandbox and
+// waits for its plans. The message carries its control socket and, if any, the cgroup v2 directory to clone into.
 type Request struct {
 	Flags uint64 // CLONE_*
 }
 
-// HelloSize is the size of the bytes before a plan that travels in a message. A shorter message carries the plan's
+// HelloSize is the number of bytes before a plan that is part of a message. A shorter message carries the plan's
 // descriptor, before the others.
 const HelloSize = 8
 
@@ -64,7 +63,7 @@ const HelloSize = 8
 const (
 	ForInit     = 1 // PID 1 executes it
 	ForProgram  = 2 // PID 1 forks a process that executes it
-	ForTemplate = 3 // PID 1 executes it, and then is a template, which receives Requests
+	ForTemplate = 3 // PID 1 executes it and becomes a template, which receives Requests
 	ForHeld     = 4 // a zygote's PID 1 forks a process that executes it up to execve, and waits there for its assignment
 )
 
@@ -78,7 +77,7 @@ type Header struct {
 	_          uint32
 }
 
-// Fixup means that the eight bytes at offset At must hold the address of offset To.
+// Fixup requires that the eight bytes at offset At contain the address of offset To.
 type Fixup struct{ At, To uint32 }
 
 // Step is one system call.
@@ -88,29 +87,29 @@ type Step struct {
 	// Errno is the required error, 0 for success, AnyErrno for any.
 	Errno int32
 	Store int32 // slot for the result, or -1
-	// Want is the required result of a call that succeeds: a value, AnyResult or Some.
+	// Want is the required result of a successful call: a value, AnyResult or Some.
 	Want int64
 	Args [6]uint64
 }
 
-// Poke as a Step's number stores the low 32 bits of Args[1] at the address Args[0].
+// Poke instead of a call's number stores the low 32 bits of Args[1] at the address Args[0].
 const Poke = 1 << 30
 
-// Kinds of argument.
+// Kinds of arguments.
 const (
-	Value   = 0 // as it is
+	Value   = 0 // the value itself
 	Address = 1 // an offset in the plan
 	Slot    = 2 // the value of a slot
 )
 
-// Expectations.
+// Values of Errno and Want.
 const (
 	AnyErrno  = -1
 	AnyResult = -1
 	Some      = -2 // anything but zero: a read that must not find the end
 )
 
-// Kinds of message from PID 1 and the programs' processes to the server.
+// Kinds of messages from PID 1 and the programs' processes to the server.
 const (
 	Ready  = 1 // PID 1 has executed its plan; descriptors are attached
 	Failed = 2 // step Index of a plan failed with Errno
@@ -122,15 +121,15 @@ const (
 type Message struct {
 	Kind   uint32
 	Index  int32 // of the step, for Failed
-	Errno  int32 // for Failed; 0 when the call succeeded with another result than required
+	Errno  int32 // for Failed; 0 if the call succeeded with another result than required
 	Pid    int32 // inside the sandbox
 	Wait   int32 // the wait status, for Exited
-	Alone  int32 // 1 for Exited if PID 1 has no other child, and so it was the sandbox's only process
+	Alone  int32 // 1 for Exited if PID 1 has no other child, so that it was the sandbox's only process
 	CPU    int64 // microseconds of user and system time, for Exited
 	MaxRSS int64 // KiB, of the largest process, for Exited
 }
 
-// Reply answers a Request: a pidfd of the new process is attached, or Errno says why there is none.
+// Reply answers a Request: it carries a pidfd of the new process, or Errno is the reason why there is none.
 type Reply struct {
 	Errno int32
 	_     int32

@@ -7,7 +7,7 @@ import (
 
 // State of a template or a launcher. Its children have copies, which they must reset.
 var (
-	isTemplate   bool // this process is one
+	isTemplate   bool // this process is a template
 	request      Request
 	sandboxClone cloneArgs
 	reply        Reply
@@ -18,8 +18,8 @@ var (
 	}{Cmsghdr: syscall.Cmsghdr{Len: syscall.SizeofCmsghdr + 4, Level: syscall.SOL_SOCKET, Type: syscall.SCM_RIGHTS}}
 )
 
-// spawnSandbox takes one request from the server and forks a process, which is PID 1 of a sandbox when this returns in
-// it, with this process's namespaces and root directory.
+// spawnSandbox receives one request from the server and forks a process. When it returns in the child, the child is
+// PID 1 of a sandbox with this process's namespaces and root directory.
 //
 //go:nosplit
 //go:norace
@@ -37,8 +37,8 @@ func spawnSandbox() {
 	}
 	pid, _, errno := syscall.RawSyscall(sysClone3, uintptr(unsafe.Pointer(&sandboxClone)), unsafe.Sizeof(sandboxClone), 0)
 	if errno == syscall.ENOSYS && sandboxClone.cgroup == 0 && request.Flags&signalMask == 0 {
-		// Container engines' filters answer so, since they can't see the flags. The older call puts the pidfd
-		// where the parent's number of the child would be, and the signal where CLONE_NEWTIME would be.
+		// Container engines' filters return ENOSYS, since they can't see the flags. The older call stores the pidfd
+		// at the parent-tid pointer, and has the exit signal in the bits of CLONE_NEWTIME.
 		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(sandboxClone.flags|sandboxClone.exitSignal), 0, uintptr(sandboxClone.pidfd), 0, 0, 0)
 	}
 	if pid == 0 && errno == 0 {

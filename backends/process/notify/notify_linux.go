@@ -1,12 +1,12 @@
-// Package notify acts for programs of the profile "landlock".
+// Package notify performs system calls for programs of the profile "landlock".
 //
-// Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change
-// them for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
-// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program
-// may write, or have refused it: seccomp_unotify(2).
+// Landlock does not restrict changes of modes and times of files. In the profile "landlock" a program runs as our
+// user and could change them for all files of that user, also through a descriptor opened for reading. So the
+// filter makes the kernel ask us: a program's chmod, fchmod, fchmodat or utimensat waits until we have performed
+// it, on a file in a directory that the program may write, or have refused it: seccomp_unotify(2).
 //
-// The server acts on a file that it has opened and inspected itself (O_PATH), so that nothing that the program changes
-// meanwhile, neither its memory nor links, leads elsewhere.
+// The server acts on a file that it has opened and inspected itself (O_PATH), so that no concurrent change by the
+// program, of its memory or of links, redirects the call.
 package notify
 
 import (
@@ -27,7 +27,7 @@ import (
 // request is struct seccomp_notif, and answer struct seccomp_notif_resp.
 type request struct {
 	id   uint64
-	pid  uint32 // of the thread, in this process's PID namespace
+	pid  uint32 // thread ID in this process's PID namespace
 	_    uint32
 	nr   int32
 	_    uint32
@@ -42,10 +42,10 @@ type answer struct {
 	_     uint32
 }
 
-// Serve answers, for files below one of roots, until no process has the filter any more.
+// Serve performs calls on files below one of roots, until no process has the filter any more.
 func Serve(listener *os.File, roots []string) {
 	defer listener.Close()
-	// With O_NONBLOCK, no thread of ours waits for each program.
+	// With O_NONBLOCK, no thread of ours blocks while it waits for a call.
 	fd, err := unix.FcntlInt(listener.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil || unix.SetNonblock(fd, true) != nil {
 		return
@@ -67,7 +67,7 @@ func Serve(listener *os.File, roots []string) {
 		}
 		var q request
 		if ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&q)) != nil {
-			continue // a signal has ended the call
+			continue // a signal has interrupted the call
 		}
 		err = q.serve(roots, func() bool { return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&q.id)) == nil })
 		a := answer{id: q.id}
@@ -87,8 +87,8 @@ func ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// serve makes the call, on a file below one of roots. waits reports whether the caller still waits: until then its
-// process number is its own.
+// serve performs the call on a file below one of roots. waits reports whether the caller still waits: until then
+// its PID can't be reused.
 func (q *request) serve(roots []string, waits func() bool) error {
 	var at int64 = unix.AT_FDCWD
 	var name, times, mode, flags uint64
@@ -133,7 +133,7 @@ func (q *request) serve(roots []string, waits func() bool) error {
 		return unix.EPERM
 	}
 	if !waits() {
-		return unix.EPERM // nobody hears it
+		return unix.EPERM // the caller has gone
 	}
 	if q.nr != unix.SYS_UTIMENSAT {
 		return unix.Chmod(self, uint32(mode)&0o7777)
@@ -183,7 +183,7 @@ func (q *request) proc(name string) string { return "/proc/" + strconv.Itoa(int(
 // stringAt reads a path from the caller's memory.
 func stringAt(memory io.ReaderAt, at uint64) (string, error) {
 	text := make([]byte, unix.PathMax)
-	n, err := memory.ReadAt(text, int64(at)) // which ends where the mapping does
+	n, err := memory.ReadAt(text, int64(at)) // a read stops where the mapping ends
 	end := bytes.IndexByte(text[:n], 0)
 	switch {
 	case end >= 0:

@@ -1,4 +1,4 @@
-// Package procfs reads files of /proc, and asks about processes by their pidfds.
+// Package procfs reads files of /proc, and queries processes by their pidfds.
 package procfs
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads a file of /proc. Package os would have the poller watch it first, which takes as many calls as the rest.
+// Read reads a file of /proc. Package os would first register it with the poller, which doubles the system calls.
 func Read(name string) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -37,12 +37,12 @@ func KiB(field string) int64 {
 	return n << 10
 }
 
-// StatFields returns the fields of /proc/pid/stat from the third on: the second is the name in brackets.
+// StatFields returns the fields of /proc/pid/stat from the third on: the second, in brackets, is the name.
 func StatFields(stat []byte) []string {
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }
 
-// CPUTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
+// CPUTime sums fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
 func CPUTime(stat []byte) time.Duration {
 	fields := StatFields(stat)
 	var ticks int64
@@ -63,8 +63,8 @@ func StatusField[T string | []byte](text T, key string) string {
 	return ""
 }
 
-// PIDOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own
-// only.
+// PIDOf returns the PID of a pidfd's process in the server's namespace. The template knows only the PID in its own
+// namespace.
 func PIDOf(pidfd *os.File) (int, error) {
 	text, err := Read("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
 	if err != nil {
@@ -78,7 +78,7 @@ func PIDOf(pidfd *os.File) (int, error) {
 	return pid, nil
 }
 
-// EndsWithin waits for the end of a pidfd's process, and reports whether it came in time.
+// EndsWithin waits for the end of a pidfd's process, and reports whether it ended in time.
 func EndsWithin(pidfd *os.File, timeout time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(timeout); ; {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// addLibraries adds the directories of shared libraries that a program names in its RUNPATH and the
-// system's loader would not find: a Python whose libpython lies elsewhere.
+// addLibraries adds the directories of shared libraries that a program names in its RUNPATH and that the system's
+// loader would not find, for a Python whose libpython is elsewhere.
 func (v *view) addLibraries(program string) {
 	if isSystemPath(program) {
 		return
 	}
 	f, err := elf.Open(program)
 	if err != nil {
-		return // a script, or another system's program; running it will say so
+		return // a script, or another system's program; its execution will fail
 	}
 	defer f.Close()
 	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {
 		if there, err := f.DynValue(tag); err != nil || len(there) == 0 {
-			continue // its names are not read for nothing: Node's are 5 MB
+			continue // parsing is not free: Node's symbols take 5 MB
 		}
 		lists, _ := f.DynString(tag)
 		needed, _ := f.ImportedLibraries()
@@ -30,7 +30,7 @@ func (v *view) addLibraries(program string) {
 	}
 }
 
-// addLibraryDir adds a directory if one of the needed libraries lies in it.
+// addLibraryDir adds a directory if it contains one of the needed libraries.
 func (v *view) addLibraryDir(dir string, needed []string) {
 	if !filepath.IsAbs(dir) || v.isVisible(dir) || v.forbidden(dir) {
 		return
@@ -43,7 +43,7 @@ func (v *view) addLibraryDir(dir string, needed []string) {
 	}
 }
 
-// expand returns a library directory of a program with its $ORIGIN replaced by the program's directory: ld.so(8).
+// expand returns a program's library directory with $ORIGIN replaced by the program's directory: ld.so(8).
 func expand(dir, program string) string {
 	origin := filepath.Dir(program)
 	if dir == "" {

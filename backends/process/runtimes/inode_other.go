@@ -4,5 +4,5 @@ package runtimes
 
 import "io/fs"
 
-// inode returns 0, for not known: only Linux's are read.
+// inode returns 0 for unknown: only Linux is supported.
 func inode(fs.FileInfo) uint64 { return 0 }

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// findInstalled returns the directory name in dir that a version stands for: itself, else the newest
-// that begins with it ("3.12" is 3.12.7), else, for "latest" and the like, the newest of all. A
-// version file may come from anywhere, so a name never leads out of dir (CVE-2022-35861).
+// findInstalled returns the name of the directory in dir for a version: itself, else the newest that begins with it
+// ("3.12" is 3.12.7), else, for "latest" and the like, the newest of all. A version file may come from anywhere, so
+// a name never leads out of dir (CVE-2022-35861).
 func findInstalled(dir, want string) (string, bool) {
 	if filepath.IsLocal(want) && want != "." && isDir(filepath.Join(dir, want)) {
 		return filepath.Clean(want), true
@@ -42,7 +42,7 @@ var (
 	preview = lazy.Regexp(`\d(a|b|rc|t|-dev|-nightly)(\d|-|$)`) // 3.13.0rc1, 3.13.0t
 )
 
-// compareVersions orders "3.9.1" before "3.12.0", and "3.13.0rc1" or "3.13-dev" before any finished version.
+// compareVersions orders "3.9.1" before "3.12.0", and "3.13.0rc1" or "3.13-dev" before any release.
 func compareVersions(a, b string) int {
 	if early := preview().MatchString(a); early != preview().MatchString(b) {
 		return map[bool]int{true: -1, false: 1}[early]

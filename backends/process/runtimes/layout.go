@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// layout determines the parts of the host that a program needs besides the system directories.
+// layout determines the host paths that a program needs in addition to the system directories.
 func (f *finder) layout(path string) (Runtime, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *finder) layout(path string) (Runtime, error) {
 // argv0 returns the first of the hops from the user's name for the program that exists inside.
 func (f *finder) argv0(v *view, hops []string) string {
 	if f.name == "shell" && !v.isVisible(hops[0]) {
-		return filepath.Base(hops[0]) // bash and busybox use the base name alone
+		return filepath.Base(hops[0]) // bash and busybox use only the base name
 	}
 	for _, hop := range hops {
 		if v.isVisible(hop) {
@@ -57,7 +57,7 @@ func (f *finder) argv0(v *view, hops []string) string {
 	return hops[len(hops)-1]
 }
 
-// linkHops lists a path and the paths it leads to while its last element is a link.
+// linkHops lists a path and its successive targets while the last element is a link.
 func linkHops(path string) []string {
 	hops := []string{path}
 	for range 40 { // the kernel's own limit
@@ -85,7 +85,7 @@ func linkHops(path string) []string {
 // environment is a Python virtual environment.
 type environment struct{ root, home, version string }
 
-// venv returns the virtual environment of a Python, and adds the directories that it needs to v.
+// venv returns the virtual environment of a Python, and adds its directories to v.
 func (f *finder) venv(path string, v *view) (*environment, error) {
 	if f.name != "python" {
 		return nil, nil
@@ -118,7 +118,7 @@ func (f *finder) venv(path string, v *view) (*environment, error) {
 	return env, nil
 }
 
-// readVenv reads pyvenv.cfg: lines of "key = value". Without the file there is no environment.
+// readVenv reads pyvenv.cfg: lines of "key = value". Without that file, it returns nil.
 func readVenv(root string) (*environment, error) {
 	file, err := os.Open(filepath.Join(root, "pyvenv.cfg"))
 	if err != nil {

@@ -14,12 +14,11 @@ import (
 // SystemPath is the search path inside a sandbox, after Runtime.PathDirs.
 const SystemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// candidate is a possible program, and the way it was found.
+// candidate is a possible program, and how it was found.
 type candidate struct{ dir, name, how string }
 
-// candidates yields programs in the order in which a user would expect them: an activated virtual
-// environment, PATH, the installations of version managers that a non-interactive shell does not
-// see, and the system's own directories.
+// candidates yields programs in the order that a user expects: an activated virtual environment, PATH, the
+// installations of version managers that a non-interactive shell does not see, and the system's own directories.
 func (f *finder) candidates() iter.Seq[candidate] {
 	var named, system []candidate
 	for _, name := range f.programs {
@@ -48,12 +47,11 @@ func (f *finder) candidates() iter.Seq[candidate] {
 	}
 }
 
-// usable reports whether a candidate is a program that no other user could have put there.
+// usable reports whether a candidate is a program that no other user can have put there.
 func (f *finder) usable(c candidate) bool {
 	path := filepath.Join(c.dir, c.name)
 	if !filepath.IsAbs(c.dir) {
-		// "", "." and relative entries mean the working directory, which is where downloaded and
-		// generated files lie.
+		// "", "." and relative entries mean the working directory, which contains downloaded and generated files.
 		if _, err := os.Stat(path); err == nil {
 			f.addNote("passed over %s: its PATH entry is relative", path)
 		}
@@ -83,20 +81,20 @@ func checkSafe(paths ...string) error {
 	return nil
 }
 
-// isExecutable reports whether path is a regular file that somebody may execute, after symbolic links.
+// isExecutable reports whether path is a regular file that somebody may execute; it follows symbolic links.
 func isExecutable(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0
 }
 
-// pathDirs returns the directories before SystemPath with which r is the first found by its names.
+// pathDirs returns the directories to put before SystemPath so that r is found first by its names.
 func (f *finder) pathDirs(r Runtime) []string {
 	if !filepath.IsAbs(r.Argv0) {
 		return nil
 	}
 	dir := filepath.Dir(r.Argv0)
 	if isSystemPath(dir) && !isSystemPath(r.Path) {
-		// /usr/local/bin/node is a link to /opt/node/bin/node; npm may stand only there.
+		// /usr/local/bin/node may be a link to /opt/node/bin/node; npm may only be in the link's directory.
 		dir = filepath.Dir(r.Path)
 	}
 	if !isSystemPath(dir) {
@@ -121,15 +119,15 @@ func (f *finder) pathDirs(r Runtime) []string {
 	return []string{dir}
 }
 
-// closedDir returns the directory that keeps a user without files from starting r. Parents of a prefix do not count,
-// because a bind mount does not pass through them.
+// closedDir returns the directory that prevents another user from starting r. Parents of a prefix do not count,
+// because a bind mount bypasses them.
 func closedDir(r Runtime) (string, bool) {
 	for _, p := range []string{r.Path, r.Argv0} {
 		for filepath.IsAbs(p) {
 			if fi, err := os.Stat(p); err == nil && fi.Mode().Perm()&0o005 != 0o005 {
 				return prefixOf(r, p), true
 			}
-			if prefixOf(r, p) == p { // the prefix itself, or nothing that a prefix holds
+			if prefixOf(r, p) == p { // the prefix itself, or a path outside of all prefixes
 				break
 			}
 			p = filepath.Dir(p)
@@ -148,7 +146,7 @@ func prefixOf(r Runtime, p string) string {
 	return p
 }
 
-// isSystemPath reports whether a path lies in the directories that every sandbox shows.
+// isSystemPath reports whether a path is in the directories of every sandbox.
 func isSystemPath(path string) bool {
 	return slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Within(path, dir) })
 }

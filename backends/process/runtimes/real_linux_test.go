@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pythons are the interpreters of this machine, as Find sees them in different surroundings.
+// pythons returns this machine's interpreters, as FindRuntime finds them in different environments.
 func pythons(t *testing.T) map[string]Env {
 	out := map[string]Env{"as found": FromOS()}
 	if isExecutable("/usr/bin/python3") {
@@ -31,7 +31,7 @@ func pythons(t *testing.T) map[string]Env {
 	return out
 }
 
-// inside runs a program where nothing of the host exists but the system directories and what r names.
+// inside runs a program in a root that has only the system directories and the paths in r.
 func inside(t *testing.T, r Runtime, args ...string) string {
 	t.Helper()
 	script := `set -e
@@ -73,7 +73,8 @@ func needUnshare(t *testing.T) {
 	}
 }
 
-// What Find names must be enough to start and to import compiled modules, and no more is shown.
+// TestPrefixesAreEnough checks that the paths of FindRuntime suffice to start and to import compiled modules, and
+// that no others are visible.
 func TestPrefixesAreEnough(t *testing.T) {
 	needUnshare(t)
 	for name, env := range pythons(t) {
@@ -93,7 +94,7 @@ func TestPrefixesAreEnough(t *testing.T) {
 			if strings.HasPrefix(name, "venv") && out[1] != filepath.Dir(filepath.Dir(r.Argv0)) {
 				t.Errorf("prefix %s is not the environment's", out[1])
 			}
-			// The name alone gives the same interpreter.
+			// The name alone selects the same interpreter.
 			if got := inside(t, r, "python3", "-c", "import sys; print(sys.prefix)"); got != out[1] {
 				t.Errorf("python3 on PATH has prefix %s, want %s", got, out[1])
 			}
@@ -119,7 +120,7 @@ func TestPrefixesAreEnough(t *testing.T) {
 	})
 }
 
-// The loader finds a libpython in a directory that only RUNPATH names.
+// TestLibrariesBesideTheProgram has a libpython in a directory that only RUNPATH names.
 func TestLibrariesBesideTheProgram(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and the directories of
-// the host that it needs.
+// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and the host
+// directories that it needs.
 //
-// Every command line run pays for it: a system interpreter costs some stat(2) calls. A version manager is asked what is
-// behind its shim, which takes some 70 ms for pyenv, and a wrapper script of unknown make is executed, once: the answer
-// is cached until a file or a variable changes that it may have come from.
+// Every run from the command line pays for the search: a system interpreter costs some stat(2) calls. For a shim,
+// the version manager is asked for the program, which takes some 70 ms for pyenv, and an unknown wrapper script is
+// executed, once: the answer is cached until a file or a variable changes that may have determined it.
 package runtimes
 
 import (
@@ -20,34 +20,34 @@ import (
 // Runtime is one interpreter of the host.
 type Runtime struct {
 	Name string // "python", "node", "shell" or "r"
-	Path string // the real program: shims and links resolved
+	Path string // the program itself: shims and links resolved
 
-	// Argv0 is what argv[0] must be: Python finds pyvenv.cfg, and busybox its applet, by it. Where
-	// it is absolute it resolves to Path also inside, given Prefixes and Links.
+	// Argv0 is the required argv[0]: it tells Python where pyvenv.cfg is, and busybox its applet. If it is
+	// absolute, it resolves to Path also inside, with Prefixes and Links.
 	Argv0 string
 
-	// Prefixes are host directories that must be visible inside, read-only, at the same path. They are
-	// absolute, none lies in another, and each is a directory once links are followed. None is a
-	// system directory (/usr and what stands beside it), the home directory, or a directory above that.
+	// Prefixes are host directories that must be visible inside, read-only, at the same path. They are absolute,
+	// none is inside another, and each is a directory after following links. None is a system directory (/usr and
+	// its siblings), the home directory, or a parent of that.
 	Prefixes []string
 
-	// Links are symbolic links, by absolute path, that must exist inside, with their targets: the
-	// steps between a virtual environment and its base that lie in no prefix. Usually nil.
+	// Links are symbolic links, by absolute path, that must exist inside, with their targets: the steps between a
+	// virtual environment and its base that are in no prefix. Usually nil.
 	Links map[string]string
 
-	// PathDirs go before the system's PATH inside, so that python3, pip, node and npm found by
-	// name belong to this interpreter.
+	// PathDirs precede the system's PATH inside, so that python3, pip, node and npm found by name belong to this
+	// interpreter.
 	PathDirs []string
 
-	Version string // if known without execution; Version asks the interpreter
+	Version string // if known without execution; QueryVersion asks the interpreter
 	Why     string // how it was found, or why not and what to install
 
-	// Private says that other users can't read or execute it, so that a sandbox whose host uid
-	// differs from the owner's can't run it. Why then says what to type.
+	// Private means that other users can't read or execute it, so that a sandbox whose host uid differs from the
+	// owner's can't run it. Why then contains the command to type.
 	Private bool
 }
 
-// Env is the caller's environment as far as Find uses it.
+// Env is the part of the caller's environment that the search uses.
 type Env struct {
 	Path  string              // the search path
 	Home  string              // never mounted, nor a parent of it
@@ -89,7 +89,7 @@ type language struct {
 	remedy   string
 }
 
-// languageOf returns the language of that name, and whether it is known.
+// languageOf returns the language with that name, and whether it is known.
 func languageOf(name string) (language, bool) {
 	switch name {
 	case "python":
@@ -102,15 +102,15 @@ func languageOf(name string) (language, bool) {
 		return language{name, []string{"bash", "sh"},
 			"install it: apt install bash, dnf install bash, apk add bash"}, true
 	case "r":
-		// R itself is a script, with a command line for people; Rscript starts it.
+		// R itself is a script with an interactive command line; Rscript runs scripts.
 		return language{name, []string{"Rscript"},
 			"install it: apt install r-base-core, dnf install R-core, apk add R"}, true
 	}
 	return language{}, false
 }
 
-// FindRuntime returns the interpreter for "python", "node", "shell" or "r" that the user would get by typing
-// its name. When there is none, the error is a *Missing and the Runtime holds Name and Why alone.
+// FindRuntime returns the interpreter for "python", "node", "shell" or "r" that the user would get by typing its
+// name. If there is none, the error is a *MissingError and the Runtime has only Name and Why.
 func FindRuntime(ctx context.Context, name string, env Env) (Runtime, error) {
 	l, ok := languageOf(name)
 	if !ok {
@@ -133,14 +133,14 @@ func FindRuntime(ctx context.Context, name string, env Env) (Runtime, error) {
 	return Runtime{Name: name, Why: m.Reason + " (" + m.Remedy + ")"}, m
 }
 
-// finder is the state of one Find. Its notes are the rejected candidates, with reasons.
+// finder is the state of one search. Its notes are the rejected candidates, with reasons.
 type finder struct {
 	language
 	env   Env
 	notes []string
 }
 
-// addNote adds a note, unless there is an equal one.
+// addNote adds a note unless it exists already.
 func (f *finder) addNote(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !slices.Contains(f.notes, s) {
 		f.notes = append(f.notes, s)

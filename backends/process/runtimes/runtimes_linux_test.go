@@ -64,7 +64,7 @@ func (h *host) file(p, text string, mode os.FileMode) string {
 	return h.path(p)
 }
 
-// program makes an executable that is no script.
+// program makes an executable that is not a script.
 func (h *host) program(p string) string { return h.file(p, "\x7fELF, or so it says", 0o755) }
 
 func (h *host) script(p, body string) string { return h.file(p, "#!/bin/sh\n"+body, 0o755) }
@@ -85,7 +85,7 @@ func (h *host) onPath(dirs ...string) {
 	h.env.Path = strings.Join(dirs, ":")
 }
 
-// found is what a case expects, with paths relative to the made-up host.
+// found is a case's expected result, with paths relative to the made-up host.
 type found struct {
 	Path, Argv0, Why   string
 	Prefixes, PathDirs []string
@@ -121,7 +121,7 @@ func (h *host) checkFound(t *testing.T, language string, want found) {
 	checkRuntime(t, h.env, r)
 }
 
-// checkRuntime checks what must hold for every answer.
+// checkRuntime checks the invariants of every result.
 func checkRuntime(t *testing.T, env Env, r Runtime) {
 	t.Helper()
 	for _, p := range r.Prefixes {
@@ -129,7 +129,7 @@ func checkRuntime(t *testing.T, env Env, r Runtime) {
 			t.Errorf("prefix %s must not be shown", p)
 		}
 		if !isDir(p) {
-			t.Errorf("prefix %s is no directory", p)
+			t.Errorf("prefix %s is not a directory", p)
 		}
 	}
 	if !isSystemPath(r.Path) && prefixOf(r, r.Path) == r.Path {
@@ -180,7 +180,7 @@ func TestUnsafePathEntriesArePassedOver(t *testing.T) {
 	}
 }
 
-// A link in a good directory does not make its world-writable target good.
+// TestLinkToLooseProgram: a link in a safe directory does not make its world-writable target safe.
 func TestLinkToLooseProgram(t *testing.T) {
 	h := newHost(t)
 	h.file("elsewhere/bin/x", "\x7fELF", 0o757)
@@ -203,7 +203,7 @@ func TestNotPrograms(t *testing.T) {
 		Prefixes: []string{"e"}, PathDirs: []string{"e/bin"}})
 }
 
-// The home directory holds keys and tokens: no installation is a reason to show it.
+// TestHomeIsNeverVisible: the home directory contains keys and tokens, so no installation makes it visible.
 func TestHomeIsNeverVisible(t *testing.T) {
 	cases := map[string]struct {
 		program string
@@ -244,7 +244,7 @@ func TestHomeIsNeverVisible(t *testing.T) {
 	}
 }
 
-// A home directory that is reached through a link is still the home directory.
+// TestHomeBehindLink: a home directory that is reached through a link is still hidden.
 func TestHomeBehindLink(t *testing.T) {
 	h := newHost(t)
 	h.program("home/u/bin/python3")
@@ -293,7 +293,7 @@ func TestVirtualEnvironments(t *testing.T) {
 	})
 	t.Run("VIRTUAL_ENV without PATH", func(t *testing.T) {
 		h := newHost(t)
-		h.link("v/bin/python3", "/usr/bin/env") // stands for a system Python
+		h.link("v/bin/python3", "/usr/bin/env") // represents a system Python
 		h.file("v/pyvenv.cfg", "home = /usr/bin\n", 0o644)
 		h.program("other/bin/python3")
 		h.onPath("other/bin")
@@ -343,8 +343,8 @@ func TestVirtualEnvironments(t *testing.T) {
 	})
 }
 
-// A shim that is a script of unknown make is executed once; what it said is remembered until the
-// script changes.
+// TestUnknownWrapperIsAskedOnce: an unknown wrapper script is executed once, and its answer cached until the script
+// changes.
 func TestUnknownWrapperIsAskedOnce(t *testing.T) {
 	h := newHost(t)
 	target := h.program("opt/py/bin/python3")

@@ -24,11 +24,11 @@ import (
 // answerTime bounds the execution of a program that reports its path or version.
 const answerTime = 5 * time.Second
 
-// startsManager finds the version manager in a shim: exec "/home/u/.pyenv/libexec/pyenv" exec "$program" "$@"
+// startsManager matches the version manager in a shim: exec "/home/u/.pyenv/libexec/pyenv" exec "$program" "$@"
 var startsManager = lazy.Regexp(`(?m)^\s*exec "?([^"\s]+)"? exec `)
 
-// programBehind returns the program that a version manager's shim, or another script, would start, and the reason. A program
-// that is no script is returned itself, with an empty reason.
+// programBehind returns the program that a version manager's shim, or another script, would start, and the reason.
+// It returns a program that is not a script unchanged, with an empty reason.
 func (f *finder) programBehind(ctx context.Context, path string) (target, how string, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func (f *finder) programBehind(ctx context.Context, path string) (target, how st
 	switch name := filepath.Base(real); {
 	case name == "snap":
 		return "", "", fmt.Errorf("%s is a snap, and snapd, which starts it, can't be reached from inside", path)
-	case name == "mise" || name == "rtx": // which reads argv[0]
+	case name == "mise" || name == "rtx": // reads argv[0]
 		return f.askManager(ctx, path, real)
 	case name == "volta-shim":
 		return f.askManager(ctx, path, filepath.Join(filepath.Dir(real), "volta"))
@@ -57,9 +57,9 @@ func (f *finder) programBehind(ctx context.Context, path string) (target, how st
 	return target, "behind the script " + path, err
 }
 
-// askManager asks a version manager which program its shim would start here. A project chooses versions, and some managers
-// take a path for one: what is not among the manager's own is not heeded, since we start it outside of any sandbox to
-// ask for its version.
+// askManager asks a version manager for the program that its shim would start here. A project chooses versions, and
+// some managers accept a path as one: a program outside of the manager's own directory is ignored, since we start
+// it outside of any sandbox to query its version.
 func (f *finder) askManager(ctx context.Context, shim, manager string) (target, how string, err error) {
 	root := filepath.Dir(filepath.Dir(shim))
 	for _, dir := range f.searched() {
@@ -74,17 +74,17 @@ func (f *finder) askManager(ctx context.Context, shim, manager string) (target, 
 	return target, "chosen by " + filepath.Base(manager), err
 }
 
-// managerVariables are those by which managers find their files, and people choose versions.
+// managerVariables are the variables by which managers find their files, and people choose versions.
 const managerVariables = "PYENV_ROOT PYENV_VERSION NODENV_ROOT NODENV_VERSION ASDF_DIR ASDF_DATA_DIR ASDF_PYTHON_VERSION ASDF_NODEJS_VERSION " +
 	"ASDF_R_VERSION ASDF_DEFAULT_TOOL_VERSIONS_FILENAME MISE_DATA_DIR MISE_PYTHON_VERSION MISE_NODE_VERSION XDG_DATA_HOME XDG_CONFIG_HOME VOLTA_HOME"
 
-// choosers are files by which projects and people choose versions, and chosen what managers have, below their root.
+// choosers are the files by which projects and people choose versions; chosen are managers' files below their root.
 const (
 	choosers = ".python-version .node-version .tool-versions mise.toml .mise.toml mise.local.toml .config/mise.toml .config/mise/config.toml package.json"
 	chosen   = "version versions installs/python installs/node installs/nodejs tools/user/platform.json"
 )
 
-// askShim has a program say which one a shim starts, once for as long as nothing changes that it may go by.
+// askShim asks a program which one a shim starts, and caches the answer until its possible inputs change.
 func (f *finder) askShim(ctx context.Context, shim, program string, args ...string) (string, error) {
 	env := []string{"PATH=" + strings.Join(f.searched(), ":"), "HOME=" + f.env.Home}
 	for name := range strings.FieldsSeq(managerVariables) {
@@ -109,19 +109,19 @@ func (f *finder) askShim(ctx context.Context, shim, program string, args ...stri
 	case f.env.Cache == "" || os.MkdirAll(f.env.Cache, 0o700) != nil:
 		return target, nil
 	}
-	if fi, err := os.Stat(f.env.Cache); err == nil && fi.Mode().Perm()&0o022 == 0 { // what is remembered will be executed
+	if fi, err := os.Stat(f.env.Cache); err == nil && fi.Mode().Perm()&0o022 == 0 { // the cached path will be executed
 		_ = statefile.Replace(file, "answer", []byte(target), 0o600) // a failure only costs the next run time
 	}
 	return target, nil
 }
 
-// searched are the directories of PATH in which not everybody could have put programs.
+// searched lists the directories of PATH in which only trusted users could have put programs.
 func (f *finder) searched() []string {
 	return slices.DeleteFunc(filepath.SplitList(f.env.Path), func(dir string) bool { return !filepath.IsAbs(dir) || checkSafe(dir) != nil })
 }
 
-// stateHash is a hash of all that an answer about a shim may come from: variables, and of files the size, time and inode,
-// as ccache does. A manager would read a fifo or a device that a project has for a file, and never end.
+// stateHash returns a hash of all possible inputs of an answer about a shim: variables, and of files the size, time
+// and inode, like ccache. It refuses a FIFO or a device in the place of a file: a manager would block on it.
 func (f *finder) stateHash(shim string, env []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", env)
@@ -144,7 +144,7 @@ func (f *finder) stateHash(shim string, env []string) (string, error) {
 	for _, dir := range dirs {
 		for name := range strings.FieldsSeq(choosers) {
 			if file := filepath.Join(dir, name); add(file) != 0 {
-				return "", fmt.Errorf("%s is no regular file, and %s would read it", file, shim)
+				return "", fmt.Errorf("%s is not a regular file, and %s would read it", file, shim)
 			}
 		}
 	}
@@ -168,8 +168,8 @@ func runProgram(ctx context.Context, dir, path, argv0 string, env []string, args
 	return strings.TrimSpace(out.String()), nil
 }
 
-// managed returns interpreters that version managers installed without putting them on PATH: nvm
-// and fnm do that in interactive shells alone, uv and mise only when asked.
+// managed returns interpreters that version managers have installed without putting them on PATH: nvm and fnm do
+// that only in interactive shells, uv and mise only on request.
 func (f *finder) managed() (out []candidate) {
 	if f.env.Home == "" {
 		return nil
@@ -177,7 +177,7 @@ func (f *finder) managed() (out []candidate) {
 	in := func(variable, dir string) string { return cmp.Or(f.env.Get(variable), dir) }
 	data, nvm := in("XDG_DATA_HOME", f.env.Home+"/.local/share"), in("NVM_DIR", f.env.Home+"/.nvm")
 	want := "default"
-	for range 5 { // an alias may be another's
+	for range 5 { // an alias may refer to another
 		want = cmp.Or(readHead(filepath.Join(nvm, "alias", filepath.Clean("/"+strings.TrimSpace(want)))), want)
 	}
 	mise := in("MISE_DATA_DIR", data+"/mise") + "/installs/" + f.name
@@ -196,7 +196,7 @@ func (f *finder) managed() (out []candidate) {
 	return out
 }
 
-// readHead returns the beginning of a file, "" if there is none. A fifo is not opened.
+// readHead returns the beginning of a file, "" if there is none. It does not open a FIFO.
 func readHead(path string) string {
 	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
 		return ""
@@ -210,7 +210,8 @@ func readHead(path string) string {
 	return string(b)
 }
 
-// QueryVersion asks the interpreter for its version, if it is not known yet: "3.11.7". A shell without --version has none.
+// QueryVersion asks the interpreter for its version ("3.11.7") if it is unknown. A shell without --version has
+// none.
 func QueryVersion(ctx context.Context, r Runtime) (string, error) {
 	if r.Version != "" || r.Path == "" {
 		return r.Version, nil
@@ -222,5 +223,5 @@ func QueryVersion(ctx context.Context, r Runtime) (string, error) {
 	return versionIn().FindString(out), err
 }
 
-// versionIn matches a version in an interpreter's own words: two numbers at least.
+// versionIn matches a version in an interpreter's output: at least two numbers.
 var versionIn = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)

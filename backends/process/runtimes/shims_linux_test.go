@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestPyenv asks the pyenv of this machine about versions of a root of its own.
+// TestPyenv queries this machine's pyenv about versions in a root of its own.
 func TestPyenv(t *testing.T) {
 	pyenv, err := exec.LookPath("pyenv")
 	if err == nil {
@@ -80,7 +80,7 @@ func TestPyenv(t *testing.T) {
 	}
 }
 
-// addManager is what stands for a version manager: it says what the file answer has, and counts how often it was asked.
+// addManager adds a fake version manager: it prints the content of the file answer, and counts its calls.
 func (h *host) addManager(manager string) {
 	h.script(manager, "[ \"$1\" = which ] || exit 3\necho x >>"+h.path("asked")+"\ncat "+h.path("answer")+"\n")
 }
@@ -93,7 +93,7 @@ func (h *host) checkAsked(t *testing.T, want int) {
 	}
 }
 
-// TestManagers has shims of each make, asked once for as long as nothing changes that they may go by.
+// TestManagers checks that each kind of shim is asked once until its inputs change.
 func TestManagers(t *testing.T) {
 	for _, tt := range []struct{ name, root, shims, version, file string }{
 		{"mise", "home/u/.local/share/mise", "shims", "installs/node/22.4.0", ".config/mise/config.toml"},
@@ -127,7 +127,7 @@ func TestManagers(t *testing.T) {
 			h.file("home/u/"+tt.file, "something else", 0o644)
 			h.checkFound(t, "node", want)
 			h.checkAsked(t, 2)
-			h.program(filepath.Join(filepath.Dir(prefix), "99/bin/node")) // "20" may be that one now
+			h.program(filepath.Join(filepath.Dir(prefix), "99/bin/node")) // "20" may now mean that one
 			h.vars["VOLTA_HOME"] = h.path(tt.root)
 			h.checkFound(t, "node", want)
 			h.checkAsked(t, 3)
@@ -146,7 +146,8 @@ func TestManagers(t *testing.T) {
 	}
 }
 
-// TestShimAbove has a shim whose manager's root holds the project: what that chooses may be its own file.
+// TestShimAbove has a project inside the root of a shim's manager: the chosen program may be the project's own
+// file.
 func TestShimAbove(t *testing.T) {
 	h := newHost(t)
 	h.addManager("home/u/tools/mise")
@@ -157,7 +158,7 @@ func TestShimAbove(t *testing.T) {
 	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 }
 
-// TestSearchedDirectories has a PATH with the project in it, where a manager's script would take its tools from.
+// TestSearchedDirectories has a PATH that contains the project, in which a manager's script would search its tools.
 func TestSearchedDirectories(t *testing.T) {
 	h := newHost(t)
 	h.addManager("home/u/tools/mise")
@@ -231,7 +232,7 @@ func TestSnapIsExplained(t *testing.T) {
 		Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 }
 
-// Version files come with projects, that is from anybody.
+// TestStrangeVersionFiles: version files come with projects, and can't be trusted.
 func TestStrangeVersionFiles(t *testing.T) {
 	for name, make := range map[string]func(h *host, path string){
 		"directory": func(h *host, p string) { h.mkdir(p) },

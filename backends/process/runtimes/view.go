@@ -13,7 +13,7 @@ import (
 
 // view collects the host directories that will be mounted.
 type view struct {
-	homes []string // the home directory, as named and as resolved
+	homes []string // the home directory, literally and resolved
 	dirs  []string
 }
 
@@ -29,26 +29,26 @@ func newView(home string) *view {
 	return v
 }
 
-// forbidden reports whether showing dir would show the whole home directory or more.
+// forbidden reports whether showing dir would show the complete home directory or more.
 func (v *view) forbidden(dir string) bool {
 	return dir == "/" || slices.ContainsFunc(v.homes, func(home string) bool { return paths.Within(home, dir) })
 }
 
-// shared reports whether dir holds more than one program's files, so that showing it for the sake
-// of an interpreter would show too much: /opt, ~/.local.
+// shared reports whether dir contains more than one program's files, so that showing it for an interpreter would
+// show too much: /opt, ~/.local.
 func (v *view) shared(dir string) bool {
 	return v.forbidden(dir) || strings.Count(dir, "/") < 2 ||
 		slices.ContainsFunc(v.homes, func(home string) bool { return dir == filepath.Join(home, ".local") })
 }
 
-// addDir adds a directory, unless it is one of the system's, which all sandboxes have.
+// addDir adds a directory, unless it is a system directory, which all sandboxes have.
 func (v *view) addDir(dir string) {
 	if !isSystemPath(dir) && !slices.Contains(v.dirs, dir) {
 		v.dirs = append(v.dirs, dir)
 	}
 }
 
-// addTree adds the directory in which a program was installed.
+// addTree adds the directory of a program's installation.
 func (v *view) addTree(program string) error {
 	if isSystemPath(program) {
 		return nil
@@ -72,11 +72,11 @@ func (v *view) addTree(program string) error {
 	return nil
 }
 
-// treeOf returns the directory of one whole installation.
+// treeOf returns the directory of one complete installation.
 func treeOf(program string) string {
 	for _, store := range []string{"/nix/store", "/gnu/store"} {
 		if paths.Within(program, store) {
-			return store // a package there refers to many others by their full names
+			return store // packages there refer to many others by their full paths
 		}
 	}
 	dir := filepath.Dir(program)
@@ -90,7 +90,7 @@ func treeOf(program string) string {
 	return dir
 }
 
-// isOwnInstallation reports whether a directory is marked as one installation's own.
+// isOwnInstallation reports whether a directory has the marks of a single installation.
 func isOwnInstallation(dir string) bool {
 	for _, mark := range []string{"pyvenv.cfg", "conda-meta"} {
 		if _, err := os.Stat(filepath.Join(dir, mark)); err == nil {
@@ -100,7 +100,7 @@ func isOwnInstallation(dir string) bool {
 	return paths.Within(dir, "/nix/store") || paths.Within(dir, "/gnu/store")
 }
 
-// addAlias also shows a tree under the name by which path reaches it, if that is a link.
+// addAlias also adds the name under which path reaches a tree, if that is a link.
 func (v *view) addAlias(path string) {
 	root := treeOf(path)
 	if isSystemPath(path) || v.isVisible(path) || v.forbidden(root) {
@@ -126,12 +126,12 @@ func (v *view) missingLinks(hops []string) map[string]string {
 	return links
 }
 
-// isVisible reports whether a path is in the view, or one of the system's.
+// isVisible reports whether a path is in the view or a system directory.
 func (v *view) isVisible(path string) bool {
 	return isSystemPath(path) || slices.ContainsFunc(v.dirs, func(dir string) bool { return paths.Within(path, dir) })
 }
 
-// prefixes returns the directories, without those that lie in others.
+// prefixes returns the directories, without those inside others.
 func (v *view) prefixes() []string {
 	slices.Sort(v.dirs)
 	var out []string

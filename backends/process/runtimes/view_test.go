@@ -12,7 +12,7 @@ func TestJoin(t *testing.T) {
 		{Prefixes: []string{"/opt/x", "/opt/y/node"}, PathDirs: []string{"/opt/y/bin", "/opt/x/python/bin"}},
 		{Prefixes: []string{"/opt/xy"}},
 	})
-	// No prefix lies in another, and what a prefix holds needs no link.
+	// No prefix is inside another, and links inside a prefix are not listed.
 	if want := []string{"/opt/x", "/opt/xy", "/opt/y"}; !slices.Equal(got.Prefixes, want) {
 		t.Errorf("it shows %q, want %q", got.Prefixes, want)
 	}

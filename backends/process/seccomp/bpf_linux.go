@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Answers of the filter.
+// Return values of the filter.
 const (
 	allowed  = uint32(unix.SECCOMP_RET_ALLOW)
 	eperm    = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
@@ -21,22 +21,22 @@ const (
 	noMemory = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOMEM)
 	// pretended skips a call, which then seems to succeed.
 	pretended = uint32(unix.SECCOMP_RET_ERRNO)
-	// undecided passes a call to the next decision about it.
+	// undecided passes a call to its next decision.
 	undecided = uint32(0xffffffff)
 )
 
-// decision is about one call whose arguments matter.
+// decision is a rule for one call whose arguments matter.
 type decision struct {
 	name      string
 	when      []conditions // any of these
-	match     uint32       // the answer if one holds
-	otherwise uint32       // the answer if none holds
+	match     uint32       // return value if one of them is met
+	otherwise uint32       // return value if none is
 }
 
-// conditions must all hold.
+// conditions must all be met.
 type conditions []condition
 
-// condition holds when the bits of an argument that are in mask equal those of value, or when its low 32 bits are one
+// condition is met if the bits of an argument in mask equal those of value, or if its low 32 bits equal an element
 // of any.
 type condition struct {
 	arg         uint32
@@ -44,22 +44,22 @@ type condition struct {
 	any         []uint32
 }
 
-// equal holds when all 64 bits are v.
+// equal is met if all 64 bits equal v.
 func equal(arg uint32, v uint64) condition { return masked(arg, ^uint64(0), v) }
 
-// masked holds when the bits that are in mask equal those of v.
+// masked is met if the bits in mask equal those of v.
 func masked(arg uint32, mask, v uint64) condition { return condition{arg: arg, mask: mask, value: v} }
 
-// low32 holds when the low 32 bits are one of values: the kernel ignores the others of some arguments.
+// low32 is met if the low 32 bits equal one of values: the kernel ignores the others of some arguments.
 func low32(arg uint32, values ...uint32) condition { return condition{arg: arg, any: values} }
 
-// noBits holds when none of the bits is set.
+// noBits is met if none of the bits is set.
 func noBits(arg uint32, bits uint64) condition { return masked(arg, bits, 0) }
 
-// allBits holds when all of the bits are set.
+// allBits is met if all of the bits are set.
 func allBits(arg uint32, bits uint64) condition { return masked(arg, bits, bits) }
 
-// assemble returns the instructions that follow when the call's number matches, and is in the accumulator.
+// assemble returns the instructions that follow if the call's number, in the accumulator, matches.
 func (d decision) assemble() (list []netbpf.Instruction) {
 	for _, all := range d.when {
 		list = append(list, all.assemble(d.match)...)
@@ -70,7 +70,7 @@ func (d decision) assemble() (list []netbpf.Instruction) {
 	return append(list, netbpf.RetConstant{Val: d.otherwise})
 }
 
-// assemble returns match if all hold, and otherwise continues behind itself.
+// assemble returns match if all conditions are met, and otherwise continues after itself.
 func (all conditions) assemble(match uint32) []netbpf.Instruction {
 	list := []netbpf.Instruction{netbpf.RetConstant{Val: match}}
 	for _, c := range slices.Backward(all) {
@@ -94,8 +94,8 @@ func (all conditions) assemble(match uint32) []netbpf.Instruction {
 	return list
 }
 
-// isAny compares the low half of an argument with each of any, and skips the rest instructions that follow if none
-// equals it.
+// isAny compares the low half of an argument with each element of any, and skips the following rest instructions if
+// none is equal.
 func (c condition) isAny(rest int) (list []netbpf.Instruction) {
 	for i, value := range slices.Backward(c.any) {
 		test := netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: value, SkipTrue: uint8(len(list))}
@@ -131,7 +131,8 @@ func ranges(numbers []int) []numberRange {
 	return append(list, numberRange{^uint32(0), false})
 }
 
-// search returns a binary search for the range of the number in the accumulator. What is not allowed goes on behind it.
+// search returns a binary search for the range of the number in the accumulator. A call that is not allowed
+// continues after it.
 func search(list []numberRange) ([]netbpf.Instruction, error) {
 	found, err := halve(list)
 	for i, in := range found {
@@ -142,7 +143,7 @@ func search(list []numberRange) ([]netbpf.Instruction, error) {
 	return found, err
 }
 
-// halve is search, with jumps that lead nowhere yet.
+// halve is search with unresolved jumps.
 func halve(list []numberRange) ([]netbpf.Instruction, error) {
 	if len(list) == 1 {
 		if list[0].allowed {

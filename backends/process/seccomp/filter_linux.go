@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filters holds the filter of each kind, assembled once. Its zero value is ready, and its methods may be called
+// Filters caches the assembled filter of each kind. Its zero value is ready, and its methods may be called
 // concurrently.
 type Filters struct {
 	mu   sync.Mutex
@@ -38,12 +38,12 @@ func (f *Filters) ForKind(k Kind) ([]byte, error) {
 	return f.made[k], nil
 }
 
-// assemble compiles the filter: a denied call is EPERM, a call newer than the list is ENOSYS (so that libraries fall
-// back), a call of another architecture kills the process.
+// assemble compiles the filter: a denied call returns EPERM, a call newer than the list ENOSYS (so that libraries
+// fall back), and a call of another architecture kills the process.
 //
-// Calls that are always allowed are found first, by binary search over ranges of numbers: the kernel runs the filter
-// once for each call when it is loaded (seccomp_cache_prepare), and the comparisons behind would make that 0.1 ms
-// longer. The calls whose arguments decide follow, a comparison each, the frequent ones before the others.
+// Calls that are always allowed are found first, by binary search over ranges of numbers: the kernel runs the
+// filter once for each call when it is loaded (seccomp_cache_prepare), and the comparisons after it would take 0.1
+// ms more. The calls whose arguments decide follow, with one comparison each, the frequent ones first.
 func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -72,7 +72,7 @@ func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 	}
 	replies, decisions := k.fixedReplies(), append(ownDecisions(k), decisions...)
 	decisions = slices.DeleteFunc(decisions, func(d decision) bool { return replies[d.name] != 0 })
-	left := map[uint32]uint32{} // what decisions leave undecided
+	left := map[uint32]uint32{} // decisions' results for calls that they leave undecided
 	for _, d := range decisions {
 		if number, known := info.SyscallNames[d.name]; known {
 			left[uint32(number)] = d.otherwise

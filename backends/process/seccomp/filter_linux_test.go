@@ -12,13 +12,13 @@ import (
 
 const killed = 0x80000000 // SECCOMP_RET_KILL_PROCESS
 
-// TestFilter runs the filter on calls as the kernel would, in a virtual machine.
+// TestFilter runs the filter on calls like the kernel, in a virtual machine.
 func TestFilter(t *testing.T) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const garbage = 1 << 40 // above the bits that the kernel looks at
+	const garbage = 1 << 40 // above the bits that the kernel evaluates
 	wide, landlockOnly, noInternet := Kind{Namespaces: true, Affinity: true}, Kind{}, Kind{Namespaces: true, InContainer: true, NoInternet: true}
 	asked := Kind{Affinity: true, WritesHost: true, Notifies: true} // "landlock" of an ordinary user
 	const notified = uint32(unix.SECCOMP_RET_USER_NOTIF)
@@ -230,7 +230,7 @@ func TestFilter(t *testing.T) {
 	})
 }
 
-// TestFilterKnowsEveryCall sees that halving ranges decides as the list that it was made from.
+// TestFilterKnowsEveryCall checks that the binary search decides like the list from which it was built.
 func TestFilterKnowsEveryCall(t *testing.T) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -268,7 +268,7 @@ func TestFilterKnowsEveryCall(t *testing.T) {
 
 var machines = map[Kind]*netbpf.VM{}
 
-// runFilter runs the filter. The virtual machine reads numbers as the network does, high byte first.
+// runFilter runs the filter. The virtual machine reads numbers in network byte order.
 func runFilter(t *testing.T, k Kind, architecture, number uint32, args [6]uint64) uint32 {
 	t.Helper()
 	if machines[k] == nil {

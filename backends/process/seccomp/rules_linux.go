@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden are calls that moby's list permits to a container without capabilities, and a sandbox does not need: each
-// has been, or leads to, a large attack surface of the kernel.
+// forbidden are calls that moby's list permits to a container without capabilities, and that a sandbox does not
+// need: each has been, or leads to, a large attack surface of the kernel.
 var forbidden = []string{
 	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
@@ -23,38 +23,39 @@ var forbidden = []string{
 	"vhangup", "socket", "socketpair", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
 }
 
-// newNamespaces are the flags with which clone would make a namespace.
+// newNamespaces are the flags with which clone makes a namespace.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// deniedCalls returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive
-// the sandbox.
+// deniedCalls returns the calls that this kind denies. Without an IPC namespace, objects of msgget and semget would
+// outlive the sandbox.
 func (k Kind) deniedCalls() []string {
 	var list []string
 	if !k.Affinity {
-		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that no process does
+		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that belongs to no process
 	}
-	if !k.Namespaces { // nor may it have what others have made, which goes by number or name
+	if !k.Namespaces { // nor may it use objects of other processes, which have numbers or names
 		list = append(list, "shmget", "shmat", "shmdt", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl",
 			"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr")
 	}
 	if k.Notifies {
 		list = append(list, "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat")
-		// A watch of a directory tells the names in it, and the user has few instances for all that runs.
+		// A watch of a directory reveals the names in it, and the user's few instances are shared by all its
+		// processes.
 		list = append(list, "inotify_init", "inotify_init1", "inotify_add_watch")
 	}
 	return list
 }
 
-// fixedReplies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover
-// these rights, and extended attributes of all the user's files could be read, too. To programs, the file system seems
-// not to support them.
+// fixedReplies returns the replies to calls whose arguments a filter can't use for a decision: Landlock does not
+// cover these rights, and extended attributes of all the user's files could be read, too. To programs, the file
+// system seems not to support them.
 func (k Kind) fixedReplies() map[string]uint32 {
 	replies := map[string]uint32{}
 	for _, name := range k.absentCalls() {
 		replies[name] = enosys
 	}
-	if !k.WritesHost { // nothing of a sandbox is on a disk; and the calls write what all of the host have changed, or wait for it
+	if !k.WritesHost { // no file of a sandbox is on a disk; and the calls write back the changes of the whole host, or wait for that
 		replies["sync"], replies["syncfs"] = pretended, pretended
 	}
 	if !k.Notifies {
@@ -71,8 +72,8 @@ func (k Kind) fixedReplies() map[string]uint32 {
 	return replies
 }
 
-// absentCalls returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs
-// then fall back to others.
+// absentCalls returns the calls that the filter reports as missing (ENOSYS), because it can't see their arguments:
+// programs then fall back to others.
 func (k Kind) absentCalls() []string {
 	list := append([]string{"clone3", "seccomp"}, rare...)
 	if k.WritesHost {
@@ -81,16 +82,16 @@ func (k Kind) absentCalls() []string {
 	return list
 }
 
-// rare are calls with a fallback in every program: the older asynchronous I/O, whose contexts are counted for the whole
-// host (fs.aio-max-nr), memory that the kernel takes out of its own map in pieces, for good, what of others' files is
-// in memory, and two recent ones.
+// rare are calls for which every program has a fallback: the older asynchronous I/O, whose contexts count for the
+// whole host (fs.aio-max-nr), memory that permanently splits the kernel's own map, the cached pages of others'
+// files, and two recent ones.
 var rare = []string{
 	"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "memfd_secret", "cachestat",
 	"vmsplice", "futex_waitv",
 }
 
 // mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the
-// forbidden ones. Names that this architecture does not have are left out.
+// forbidden ones. It leaves out names that this architecture does not have.
 func mobysList(info *arch.Info) (always []int, decisions []decision, err error) {
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 	profile, err := moby.GetDefaultProfile(spec)
@@ -128,7 +129,7 @@ func mobysList(info *arch.Info) (always []int, decisions []decision, err error) 
 	return slices.Compact(always), decisions, nil
 }
 
-// conditionsOf converts the conditions of a rule of moby's list. An operator other than these two is an error.
+// conditionsOf converts the conditions of a rule of moby's list. Operators other than these two are an error.
 func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 	for _, a := range args {
 		switch a.Op {
@@ -143,21 +144,21 @@ func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 	return list, nil
 }
 
-// ownDecisions are the decisions in addition to moby's list. The kernel evaluates only the low 32 bits of some arguments, the
-// filter 64: a rule that allows compares all of them (garbage above is refused), a rule that forbids only the low ones
-// (CVE-2019-10063 was to forget that).
+// ownDecisions are the decisions in addition to moby's list. The kernel evaluates only the low 32 bits of some
+// arguments, the filter 64: a rule that allows compares all of them (garbage above is refused), a rule that forbids
+// only the low ones (CVE-2019-10063 was to forget that).
 func ownDecisions(k Kind) []decision {
 	clone := []conditions{{noBits(0, newNamespaces)}}
 	if !k.Affinity {
-		// The watcher finds memory files by the descriptors of processes: no thread may have others.
+		// The watcher finds memory files by the descriptors of processes: all threads must share one table.
 		clone = []conditions{
 			{noBits(0, newNamespaces|unix.CLONE_THREAD)},
 			{noBits(0, newNamespaces), allBits(0, unix.CLONE_FILES)},
 		}
 	}
-	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and
-	// n_gsm made programs root. A file system keeps keys for the whole host, and gives them to whoever has one of its
-	// files open for reading.
+	// A line discipline is a kernel driver behind a terminal, and setting it loads its module: n_hdlc and n_gsm
+	// have given programs root. A file system keeps keys for the whole host, and accepts them from any process that
+	// has one of its files open for reading.
 	refusedIoctls := low32(1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.FS_IOC_ADD_ENCRYPTION_KEY)
 	ioctl := decision{"ioctl", []conditions{{refusedIoctls}}, eperm, allowed}
 	if k.Notifies {
@@ -166,22 +167,22 @@ func ownDecisions(k Kind) []decision {
 	list := append(hugePages(),
 		ioctl,
 		decision{"fcntl", []conditions{{low32(1, leases...)}}, einval, allowed},
-		// Pages that are merged with equal ones of other processes tell by their time what those hold.
+		// The timing of pages that are merged with equal ones of other processes reveals their contents.
 		decision{"madvise", []conditions{{low32(2, unix.MADV_MERGEABLE)}}, einval, allowed},
 		decision{"clone", clone, allowed, eperm},
 		decision{"setsockopt", refusedOptions(), noOption, undecided},
 		decision{"setsockopt", []conditions{{low32(1, unix.SOL_SOCKET), low32(2, buffers...)}}, pretended, allowed},
 		// socketpair makes sockets of any family before it finds that they have no pairs.
 		decision{"socketpair", []conditions{{equal(0, unix.AF_UNIX)}}, allowed, noFamily},
-		// Sanitizers start anew without randomness of addresses, where theirs are taken.
+		// Sanitizers restart without address randomisation if their addresses are taken.
 		decision{"personality", []conditions{{equal(0, addrNoRandomize)}}, allowed, undecided},
 	)
-	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL
-	// for a kernel without. A cookie of core scheduling keeps the neighbouring thread of a core idle, which is others' CPU
-	// time. Names of memory are the kernel's, and uncounted.
+	// A BPF program takes kernel memory that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for a
+	// kernel without seccomp. A core scheduling cookie keeps the sibling thread of a core idle, which takes CPU
+	// time from others. Names of memory areas are uncounted kernel memory.
 	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP, unix.PR_SCHED_CORE, unix.PR_SET_VMA)}}
 	if !k.Affinity {
-		// The watcher must be able to read every process's memory use, which 1 permits.
+		// The watcher must be able to read every process's memory use, which the value 1 permits.
 		refused = append(refused, conditions{low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)})
 	}
 	list = append(list, decision{"prctl", refused, einval, allowed})
@@ -198,30 +199,30 @@ func ownDecisions(k Kind) []decision {
 		list = append(list, notInit(k)...)
 	}
 	if k.Namespaces {
-		list = append(list, decision{"socket", k.sockets(), allowed, noFamily}) // as a kernel without them says it
+		list = append(list, decision{"socket", k.sockets(), allowed, noFamily}) // the error of a kernel without them
 	}
 	return list
 }
 
 const addrNoRandomize = 0x40000 // linux/personality.h, not in x/sys
 
-// hugePages refuse the host's pool of huge pages, which the memory cgroup does not count, in whatever size: to
-// programs, the pool is empty, and to memfd_create there is none.
+// hugePages refuse the host's pool of huge pages of any size, which the memory cgroup does not count: to programs,
+// the pool is empty, and to memfd_create it does not exist.
 func hugePages() []decision {
 	const shmHugeTLB = 0o4000 // linux/shm.h, not in x/sys
 	return []decision{
 		{"mmap", []conditions{{allBits(3, unix.MAP_HUGETLB)}}, noMemory, allowed},
-		// Chromium asks for all flags at once to see whether there is memfd_create, and aborts at another error than EINVAL.
+		// Chromium sets all flags at once to test for memfd_create, and aborts at any error other than EINVAL.
 		{"memfd_create", []conditions{{allBits(1, unix.MFD_HUGETLB)}}, einval, allowed},
 		{"shmget", []conditions{{allBits(2, shmHugeTLB)}}, noMemory, undecided},
 	}
 }
 
-// leases are the commands of fcntl by which a program keeps others, who open a file of its user, waiting
-// (lease-break-time), F_SETDELEG among them, or is told what happens in a directory.
+// leases are the fcntl commands by which a program delays others that open a file of its user (lease-break-time),
+// including F_SETDELEG, or gets notified of events in a directory.
 var leases = []uint32{unix.F_SETLEASE, unix.F_NOTIFY, 1040}
 
-// safeIoctls are requests of terminals, pipes and descriptors. Others change attributes of files that are open for
+// safeIoctls are requests for terminals, pipes and descriptors. Others change attributes of files that are open for
 // reading, or control a file system.
 var safeIoctls = []uint32{
 	unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
@@ -229,42 +230,43 @@ var safeIoctls = []uint32{
 	0x5421, 0x5450, 0x5451, 0x5452, 0x5460, // FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h, not in x/sys
 }
 
-// socketFilters are the options that attach a program of BPF to a socket, or lock an attached one. Each is compiled
-// into memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of
-// a kernel 6.18 busy for good, and no process of the host could load a filter any more.
+// socketFilters are the options that attach a BPF program to a socket, or lock an attached one. Each is compiled
+// into memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work
+// queues of a 6.18 kernel permanently busy, and no process of the host could load a filter any more.
 var socketFilters = []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER}
 
-// buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to succeed,
-// as the kernel does for sizes above its maximum; getsockopt returns the real size.
+// buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to
+// succeed, like the kernel's for sizes above its maximum; getsockopt returns the real size.
 var buffers = []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT}
 
-// refusedOptions match the options of sockets that take from a table or pool of the whole host, or lead to a part of
-// the kernel that programs without a network have no use for. The answer is that of a kernel without them.
+// refusedOptions match the socket options that use a table or pool of the whole host, or that lead to a part of the
+// kernel that programs without a network don't need. The error is that of a kernel without them.
 func refusedOptions() []conditions {
 	const tcpAO, flowLabel = 38, 32 // TCP_AO_ADD_KEY, IPV6_FLOWLABEL_MGR: not in x/sys
 	return []conditions{
-		// Memory that is reserved counts in the host's pool (tcp_mem) at once.
+		// Reserved memory counts in the host's pool (tcp_mem) at once.
 		{low32(1, unix.SOL_SOCKET), low32(2, append(slices.Clone(socketFilters), unix.SO_RESERVE_MEM, unix.SO_ZEROCOPY)...)},
-		// The first leads to kTLS, the second to whatever module there is, and others switch code of the whole kernel.
+		// The first leads to kTLS, the second to any module, and the others enable code of the whole kernel.
 		{low32(1, unix.SOL_TCP), low32(2, unix.TCP_ULP, unix.TCP_CONGESTION, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, tcpAO)},
 		{low32(1, unix.IPPROTO_UDP), low32(2, unix.UDP_ENCAP)}, // IPsec and L2TP
-		// A group that is joined is kernel memory that no cgroup counts, and looked for under a lock of all networks (RTNL).
+		// Joining a group takes kernel memory that no cgroup counts, and its lookup holds a lock of all networks
+		// (RTNL).
 		{low32(1, unix.IPPROTO_IP, unix.IPPROTO_IPV6), low32(2, unix.MCAST_JOIN_GROUP, unix.MCAST_JOIN_SOURCE_GROUP, unix.MCAST_MSFILTER)},
 		{low32(1, unix.IPPROTO_IP), low32(2, unix.IP_ADD_MEMBERSHIP, unix.IP_ADD_SOURCE_MEMBERSHIP, unix.IP_MSFILTER)},
-		// Labels of flows are 4,096 for all networks of the host.
+		// There are 4,096 flow labels for all networks of the host.
 		{low32(1, unix.IPPROTO_IPV6), low32(2, unix.IPV6_JOIN_GROUP, unix.IPV6_JOIN_ANYCAST, flowLabel, unix.IPV6_ADDRFORM)},
 	}
 }
 
-// itself matches calls that change the caller, which is number 0, and no other process.
+// itself matches calls that change only the caller, which is PID 0.
 var itself = []conditions{{equal(0, 0)}}
 
-// onlyItself is for sandboxes in which programs can reach other processes of their user: the user's own, where there is
-// no user namespace, and in a container the init and its children.
+// onlyItself is for sandboxes in which programs can reach other processes of their user: the user's own without a
+// user namespace, and in a container the init and its children.
 func onlyItself() []decision {
 	return []decision{
 		{"prlimit64", itself, allowed, eperm},
-		// PRIO_PROCESS is 0. With another, number 0 is all of the caller's group or user.
+		// PRIO_PROCESS is 0. Otherwise, 0 means the caller's whole group or user.
 		{"setpriority", []conditions{{equal(0, 0), equal(1, 0)}}, allowed, eperm},
 		{"sched_setscheduler", itself, allowed, eperm},
 		{"sched_setparam", itself, allowed, eperm},
@@ -280,7 +282,7 @@ func notInit(k Kind) []decision {
 		{"sched_setscheduler", init(0), eperm, allowed},
 		{"sched_setparam", init(0), eperm, allowed},
 		{"sched_setattr", init(0), eperm, allowed},
-		// Of a group (1) or a user (2) PID 1 is one.
+		// PID 1 is a member of a group (1) or a user (2).
 		{"setpriority", append(init(1), conditions{low32(0, unix.PRIO_PGRP)}, conditions{low32(0, unix.PRIO_USER)}), eperm, allowed},
 	}
 	if k.Affinity {
@@ -289,11 +291,11 @@ func notInit(k Kind) []decision {
 	return list
 }
 
-// noSetuid keeps a program from creating files on the host that run with the rights of its user, in a directory that it
-// may write: nosuid affects only the mounts inside.
+// noSetuid keeps a program from creating set-user-ID files on the host, in a directory that it may write: nosuid
+// affects only the mounts inside.
 func noSetuid() []decision {
 	const bits = unix.S_ISUID | unix.S_ISGID
-	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.
+	// The mode counts only if a file is created: O_CREAT, and O_TMPFILE's own bit.
 	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	list := []decision{
 		{"openat", []conditions{{noBits(2, makes)}, {noBits(3, bits)}}, allowed, eperm},
@@ -307,7 +309,7 @@ func noSetuid() []decision {
 	return list
 }
 
-// sockets are the kinds of socket that are useful in an empty network namespace: Unix, TCP and UDP, and the one netlink
+// sockets are the useful kinds of sockets in an empty network namespace: Unix, TCP and UDP, and the one netlink
 // family by which programs list interfaces.
 func (k Kind) sockets() []conditions {
 	list := []conditions{

@@ -1,14 +1,15 @@
-// Package seccomp makes the filter of system calls that all programs of a sandbox have: the list that Docker permits to
-// a container without capabilities (moby/profiles), less what a sandbox does not need, and decided by arguments where a
-// call has a use and a danger. elastic/go-seccomp-bpf knows the numbers of the calls, and x/net/bpf assembles.
+// Package seccomp builds the system call filter for all programs of a sandbox: the list that Docker permits to a
+// container without capabilities (moby/profiles), minus the calls that a sandbox does not need, with rules on
+// arguments for calls that are both useful and dangerous. elastic/go-seccomp-bpf knows the numbers of the calls,
+// and x/net/bpf assembles.
 package seccomp
 
-// Kind distinguishes the filters that sandboxes need.
+// Kind selects one of the filters that sandboxes need.
 type Kind struct {
-	Namespaces  bool // the sandbox has a network and an IPC namespace of its own
-	Affinity    bool // its programs may choose their CPUs, since a cgroup counts
-	WritesHost  bool // they may write to a directory of the host
-	Notifies    bool // the server answers some calls (SECCOMP_RET_USER_NOTIF), since Landlock alone keeps the host's files
-	InContainer bool // PID 1 has threads that programs can name, and its user owns processes of the server
-	NoInternet  bool // the network namespace leads somewhere: there are no sockets of IPv4 and IPv6
+	Namespaces  bool // the sandbox has its own network and IPC namespaces
+	Affinity    bool // programs may choose their CPUs, since a cgroup counts CPU time
+	WritesHost  bool // they may write to a host directory
+	Notifies    bool // the server performs some calls (SECCOMP_RET_USER_NOTIF), since only Landlock protects the host's files
+	InContainer bool // PID 1 has threads that programs can address, and its user owns processes of the server
+	NoInternet  bool // the network namespace may reach other machines: no IPv4 and IPv6 sockets
 }

@@ -1,4 +1,4 @@
-// Package share gives sandboxes shares of the host: users of their own, and CPUs.
+// Package share assigns sandboxes shares of the host: users of their own, and CPUs.
 package share
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// CPUs spreads sandboxes over the CPUs, where no cgroup counts their time: the affinity, with a filter that forbids
-// changing it, enforces the limit then.
+// CPUs distributes sandboxes over the CPUs where no cgroup counts their time: the affinity, with a filter that
+// forbids changing it, then enforces the limit.
 //
-// Where a cgroup counts, no sandbox is bound to a CPU, although some runtimes would read its number of cores there:
-// bound, a program waits for whatever else runs on its CPU while another is idle. On a busy machine with two CPUs, a
-// warm run of Python took 11 to 26 ms in place of 3 to 6 (medians of 25 runs, four times in turn).
+// Where a cgroup counts, no sandbox is bound to a CPU, although some runtimes would read their number of cores
+// there: a bound program waits for other work on its CPU while another is idle. On a busy machine with two CPUs, a
+// warm run of Python took 11 to 26 ms instead of 3 to 6 (medians of 25 runs, four times in turn).
 type CPUs struct {
 	mu    sync.Mutex
-	bound map[int]int // sandboxes, by CPU
+	bound map[int]int // number of sandboxes by CPU
 }
 
-// Assign chooses as many CPUs as a limit has cores, at least one: those of this process to which it has bound the fewest
-// sandboxes. Of equals it takes any, since other servers choose, too.
+// Assign chooses as many CPUs as a limit has cores, at least one: those of this process to which it has bound the
+// fewest sandboxes. Among equals it chooses at random, since other servers choose, too.
 func (c *CPUs) Assign(cores float64) (list []int, set *unix.CPUSet) {
 	set = &unix.CPUSet{}
 	if unix.SchedGetaffinity(0, set) != nil {
@@ -50,7 +50,7 @@ func (c *CPUs) Assign(cores float64) (list []int, set *unix.CPUSet) {
 	return list, set
 }
 
-// Return ends what Take began.
+// Return releases the CPUs of Assign.
 func (c *CPUs) Return(list []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

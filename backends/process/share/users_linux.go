@@ -9,25 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The host users of sandboxes that root starts come from a range that no distribution and no container manager assigns
-// (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused), a block of it for each server.
+// The host users of sandboxes that root starts come from a range that no distribution and no container manager
+// assigns (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused), one block per server.
 const (
 	firstUID  = 0x70000000
 	blockUIDs = 1 << 16
 	uidBlocks = 0x0fffffff / blockUIDs
 )
 
-// Users assigns each sandbox a host user of its own: the kernel counts by user the pages of pipes, watches of epoll,
-// descriptors in flight, keys, and more, and denies further ones to all of that user's processes.
+// Users assigns each sandbox a host user of its own: the kernel counts pipe pages, epoll watches, descriptors in
+// flight, keys and more by user, and denies further ones to all of that user's processes.
 type Users struct {
 	mu    sync.Mutex
-	first int // of this server's block; 0 before it is needed
-	next  int // within the block: a number is reused as late as possible
+	first int // of this server's block; 0 before first use
+	next  int // within the block: an ID is reused as late as possible
 	used  map[int]bool
 	mark  int // a socket whose name reserves the block among servers
 }
 
-// Assign assigns a user, until Return.
+// Assign assigns a user until Return.
 func (u *Users) Assign() (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -46,16 +46,16 @@ func (u *Users) Assign() (int, error) {
 	return uid, nil
 }
 
-// Return releases a user without processes.
+// Return releases a user that has no processes.
 func (u *Users) Return(uid int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.used, uid)
 }
 
-// open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix socket,
-// disappears with the server, however that ends. Servers in different network namespaces are kept apart by chance
-// alone.
+// open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix
+// socket, disappears with the server, however that ends. Servers in different network namespaces are separated only
+// by the random choice.
 func (u *Users) open() {
 	u.used, u.next = map[int]bool{}, rand.IntN(blockUIDs)
 	at := rand.IntN(uidBlocks)
@@ -71,7 +71,7 @@ func (u *Users) open() {
 	u.first = firstUID + at*blockUIDs
 }
 
-// MapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose
+// MapAll maps all of the block's users, with unchanged IDs, into the new user namespace of a process, whose
 // children can become any of them.
 func (u *Users) MapAll(pid int) error {
 	same := fmt.Appendf(nil, "%d %d %d", u.first, u.first, blockUIDs)

@@ -2,8 +2,8 @@ package share
 
 import "testing"
 
-// TestUserComesAgain sees that a user is another sandbox's only when no process of the first is left, and then as late
-// as can be.
+// TestUserComesAgain checks that a user is reused only when no process of its sandbox is left, and then as late as
+// possible.
 func TestUserComesAgain(t *testing.T) {
 	var u Users
 	defer u.Close()

@@ -1,5 +1,5 @@
-// Package templates keeps templates, which are processes that spawn others. It decides on their numbers and lifetimes,
-// and on the consequences of failures, and knows nothing of how they are made.
+// Package templates keeps templates, which are processes that spawn others. It decides on their numbers and
+// lifetimes, and on the consequences of failures, and does not know how they are made.
 package templates
 
 import (
@@ -19,20 +19,20 @@ var ErrClosed = errors.New("the backend is closed")
 // Template is a process that spawns others. It embeds a [Use]. Its methods may be called concurrently.
 type Template interface {
 	comparable
-	Good() bool // lives, and equals a new one
+	Good() bool // it lives, and equals a new one
 	Remove()    // ends it, and the processes that it has spawned
 	use() *Use
 }
 
 // Use counts the living processes that a template has spawned. A retired template ends with the last of them.
 type Use struct {
-	mu      *sync.Mutex // of its Set; guards what follows
-	remove  func()      // in the background
+	mu      *sync.Mutex // of its Set; guards the fields below
+	remove  func()      // runs in the background
 	since   time.Time
 	used    time.Time // last use
 	count   int       // spawns so far
 	busy    int       // spawns in progress
-	live    int       // these, and spawned processes that are not yet gone
+	live    int       // spawns in progress, and spawned processes that have not ended
 	retired bool
 }
 
@@ -53,7 +53,7 @@ func (u *Use) Spawned() {
 	u.busy--
 }
 
-// Release reports that a spawned process is gone, or that the spawn failed.
+// Release reports that a spawned process has ended, or that the spawn failed.
 func (u *Use) Release() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,11 +75,12 @@ const maxFailures = 64
 
 // Limits bound templates. A zero field is no limit.
 type Limits struct {
-	Each int           // of one key, since a template spawns one process at a time; 1 if zero
-	All  int           // of all keys: the least recently used makes room for another
-	Uses int           // spawns of each: the spawned processes may share properties, whose spread should be bounded
-	Age  time.Duration // likewise
-	// A key whose template fails is tried again after the first, and after twice as long each time, up to the second.
+	Each int           // per key, since a template spawns one process at a time; 0 is 1
+	All  int           // of all keys: the least recently used one gives way
+	Uses int           // spawns of each: spawned processes may share properties, whose spread should be bounded
+	Age  time.Duration // for the same reason
+	// Pauses before a key whose template has failed is tried again: the first, and the maximum of the doubled later
+	// ones.
 	PauseFirst, PauseMax time.Duration
 }
 
@@ -94,13 +95,13 @@ type Set[T Template] struct {
 	closed   bool
 }
 
-// start is a template that is being started: callers with the same key wait for it.
+// start is a template in the making: callers with the same key wait for it.
 type start struct {
-	over   chan struct{} // closed when it runs, or has failed
+	over   chan struct{} // closed when the template runs, or has failed
 	cancel context.CancelFunc
 }
 
-// failure denies a key for a while.
+// failure blocks a key for a while.
 type failure struct {
 	why   error
 	until time.Time
@@ -112,9 +113,9 @@ func New[T Template](l Limits) *Set[T] {
 	return &Set[T]{Limits: l, running: map[string][]T{}, starting: map[string]*start{}, failed: map[string]failure{}}
 }
 
-// Acquire returns a template for one spawn: an idle one, or another if all are busy and the limit permits one more.
-// begin starts it. The caller calls Spawned after the spawn, successful or not, and Release when the spawned process is
-// gone.
+// Acquire returns a template for one spawn: an idle one, or a new one if all are busy and the limit permits it.
+// begin starts it. The caller calls Spawned after the spawn, successful or not, and Release when the spawned
+// process has ended.
 func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (T, error) {
 	for {
 		t.mu.Lock()
@@ -133,15 +134,15 @@ func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Con
 		}
 		t.mu.Unlock()
 		select {
-		case <-other.over: // the next find has the result
+		case <-other.over: // the next lookup has the result
 		case <-ctx.Done():
 			return one, ctx.Err()
 		}
 	}
 }
 
-// runningTemplate returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds
-// mu.
+// runningTemplate returns a running template, or the reason why there is none; neither if one is to be started. The
+// caller holds mu.
 func (t *Set[T]) runningTemplate(key string) (one T, found bool, err error) {
 	if t.closed {
 		return one, false, ErrClosed
@@ -163,7 +164,7 @@ func (t *Set[T]) runningTemplate(key string) (one T, found bool, err error) {
 	return one, false, nil
 }
 
-// acquire counts a spawn of a template, which can't be given up meanwhile. The caller holds mu.
+// acquire counts a spawn of a template, which is not given up meanwhile. The caller holds mu.
 func (t *Set[T]) acquire(one T) T {
 	u := one.use()
 	u.count++
@@ -173,7 +174,7 @@ func (t *Set[T]) acquire(one T) T {
 	return one
 }
 
-// add keeps a started template, or records the failure.
+// add adds a started template, or records the failure.
 func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T, _ error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,8 +201,8 @@ func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T,
 	return t.acquire(one), nil
 }
 
-// removeTemplate ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then
-// nothing can be added any more.
+// removeTemplate ends a template that was given up. The caller holds mu. Close waits for its end, unless Close is
+// waiting already: then no template can be added.
 func (t *Set[T]) removeTemplate(one T) {
 	if t.closed {
 		go one.Remove()
@@ -213,7 +214,7 @@ func (t *Set[T]) removeTemplate(one T) {
 // all lists the running templates. The caller holds mu.
 func (t *Set[T]) all() []T { return slices.Concat(slices.Collect(maps.Values(t.running))...) }
 
-// forget gives a template up, and records its failure if why is not nil. The caller holds mu.
+// forget gives up a template, and records its failure if why is not nil. The caller holds mu.
 func (t *Set[T]) forget(bad T, why error) {
 	for key, list := range t.running {
 		i := slices.Index(list, bad)
@@ -239,29 +240,29 @@ func (t *Set[T]) fail(key string, why error) {
 	t.failed[key] = failure{why, time.Now().Add(pause), pause}
 }
 
-// Ready reports whether a template of a key runs, so that Acquire does not wait for a start.
+// Ready reports whether a template of a key is running, so that Acquire does not wait for a start.
 func (t *Set[T]) Ready(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.running[key], T.Good)
 }
 
-// Running lists the templates that run.
+// Running lists the running templates.
 func (t *Set[T]) Running() []T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all()
 }
 
-// Drop gives up a template that has failed to spawn; the processes that it has spawned may be well. If why is not nil,
-// none is started in its place for a while.
+// Drop gives up a template that has failed to spawn; its spawned processes may be usable. If why is not nil, no
+// replacement is started for a while.
 func (t *Set[T]) Drop(bad T, why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forget(bad, why)
 }
 
-// Tidy gives up the templates that have been unused for so long, and reports whether others are left.
+// Tidy gives up the templates that have been unused for idle, and reports whether others are left.
 func (t *Set[T]) Tidy(idle time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// template is one that runs nothing.
+// template is a template without a process.
 type template struct {
 	Use
 	bad  atomic.Bool
-	gone atomic.Int32 // how often
+	gone atomic.Int32 // number of removals
 }
 
 func (t *template) Good() bool { return !t.bad.Load() && t.gone.Load() == 0 }
@@ -22,7 +22,7 @@ func (t *template) Remove()    { t.gone.Add(1) }
 
 func newTemplate(context.Context) (*template, error) { return new(template), nil }
 
-// spawn has a template of a key spawn something, which lives on.
+// spawn has a template of a key spawn a process, which lives on.
 func spawn(t *testing.T, of *Set[*template], key string) *template {
 	t.Helper()
 	one, err := of.Acquire(t.Context(), key, newTemplate)
@@ -33,14 +33,14 @@ func spawn(t *testing.T, of *Set[*template], key string) *template {
 	return one
 }
 
-// TestTemplateRetired sees for how long a template serves, and that it ends with the last that it spawned, and no
-// sooner.
+// TestTemplateRetired checks how long a template serves, and that it ends with the last process that it spawned,
+// and no sooner.
 func TestTemplateRetired(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		limits Limits
 		do     func(*testing.T, *Set[*template], *template)
-		want   bool // another takes its place
+		want   bool // another replaces it
 	}{
 		{"nothing", Limits{}, func(*testing.T, *Set[*template], *template) {}, false},
 		{"no longer good", Limits{}, func(_ *testing.T, _ *Set[*template], one *template) { one.bad.Store(true) }, true},
@@ -82,7 +82,7 @@ func TestTemplateRetired(t *testing.T) {
 	}
 }
 
-// TestTemplateReleasedWhileClosing has a template that was given up end while Close waits for another.
+// TestTemplateReleasedWhileClosing ends a given up template while Close waits for another.
 func TestTemplateReleasedWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := New[*slow](Limits{})
@@ -113,7 +113,7 @@ func TestTemplateReleasedWhileClosing(t *testing.T) {
 	})
 }
 
-// slow is a template that ends when it may.
+// slow is a template whose end waits for a signal.
 type slow struct {
 	Use
 	end chan struct{}
@@ -122,7 +122,7 @@ type slow struct {
 func (s *slow) Good() bool { return true }
 func (s *slow) Remove()    { <-s.end }
 
-// TestTemplatesAtWork sees that there is one more where all are busy, up to the limit.
+// TestTemplatesAtWork checks that another template is started if all are busy, up to the limit.
 func TestTemplatesAtWork(t *testing.T) {
 	of := New[*template](Limits{Each: 2})
 	var all []*template
@@ -145,7 +145,7 @@ func TestTemplatesAtWork(t *testing.T) {
 	}
 }
 
-// TestTemplateFails sees how long a failure is remembered, and of how many keys.
+// TestTemplateFails checks how long a failure is remembered, and of how many keys.
 func TestTemplateFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := New[*template](Limits{PauseFirst: time.Second, PauseMax: 3 * time.Second})
@@ -166,7 +166,7 @@ func TestTemplateFails(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		of.Acquire(cancelled, "other", fail)
-		spawn(t, of, "other") // that was nobody's fault
+		spawn(t, of, "other") // the failure does not concern it
 		of.Drop(spawn(t, of, "dropped"), why)
 		if _, err := of.Acquire(t.Context(), "dropped", newTemplate); err != why {
 			t.Errorf("after it was dropped for a reason: %v", err)
@@ -182,7 +182,7 @@ func TestTemplateFails(t *testing.T) {
 	})
 }
 
-// TestTemplateStarts has a start take for ever: only who wants the same waits, and may give up.
+// TestTemplateStarts has a start take for ever: only callers with the same key wait, and may give up.
 func TestTemplateStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := New[*template](Limits{PauseFirst: time.Hour, PauseMax: time.Hour})
@@ -217,7 +217,7 @@ func TestTemplateStarts(t *testing.T) {
 	})
 }
 
-// TestTemplatesClosed sees that what runs, or is started meanwhile, ends.
+// TestTemplatesClosed checks that Close ends running templates, and those started meanwhile.
 func TestTemplatesClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := New[*template](Limits{})

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// Exec implements [backends.Sandbox], by the idle process if that suits.
+// Exec implements [backends.Sandbox], with the idle process if that fits.
 func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
 	var warm bool
 	var why string
@@ -29,7 +29,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 }
 
 // launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the
-// sandbox was idle, and the interpreter is to be started for the command.
+// sandbox was idle, and that the interpreter is to be started for the command.
 func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *process.Program, warm bool, why string) {
 	k := s.takeIdle()
 	switch {
@@ -48,7 +48,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	case !s.announced(k, cmd):
 		why = "another command was announced"
 	case s.inside && k.key.language == "python" && len(cmd.Args) > len(k.key.args()):
-		why = "python was started without arguments" // and its cmdline in /proc would show none
+		why = "python was started without arguments" // its cmdline in /proc would show none
 	default:
 		why = s.assign(k, cmd, streams)
 	}
@@ -61,7 +61,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	return k.interpreter, true, ""
 }
 
-// announced reports whether a command is the program of the lease. In a container, that was only a prediction.
+// announced reports whether a command is the leased program. In a container, that was only a prediction.
 func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	if s.inside {
 		spec := k.key.spec()
@@ -72,8 +72,8 @@ func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
-// assign gives the idle process its command, and connects it with the streams just before the program can run. If why
-// is not empty, it was not connected, and must be ended.
+// assign passes its command to the idle process, and connects it to the streams just before the program can run. If
+// why is not empty, it was not connected, and must be ended.
 func (s *sandbox) assign(k *idleProcess, cmd backends.Command, streams backends.Streams) (why string) {
 	if why := s.workspaceHindrance(k); why != "" {
 		return why
@@ -92,7 +92,7 @@ func (s *sandbox) assign(k *idleProcess, cmd backends.Command, streams backends.
 	return ""
 }
 
-// assignment returns the bytes that make a waiting interpreter go on.
+// assignment returns the bytes that make a waiting interpreter continue.
 func (r poolKey) assignment(cmd backends.Command, env []string) []byte {
 	if r.language == "shell" {
 		return bashAssignment(cmd.Env)
@@ -101,7 +101,7 @@ func (r poolKey) assignment(cmd backends.Command, env []string) []byte {
 }
 
 // assignmentBytes encodes the assignment that an idle Python reads from descriptor 3 to the end: the number of
-// arguments behind the script's name, these arguments, and the whole environment; each ends with NUL.
+// arguments after the script's name, these arguments, and the complete environment; each ends with NUL.
 func assignmentBytes(args, env []string) []byte {
 	var b bytes.Buffer
 	b.WriteString(strconv.Itoa(len(args)) + "\x00")
@@ -112,7 +112,8 @@ func assignmentBytes(args, env []string) []byte {
 	return b.Bytes()
 }
 
-// workspaceHindrance returns the change of the workspace that the interpreter would have seen at its start; "" if there is none.
+// workspaceHindrance returns a change of the workspace that the interpreter would have read at its start; "" if
+// there is none.
 func (s *sandbox) workspaceHindrance(k *idleProcess) string {
 	info, err := s.Workspace().Lstat(k.key.script)
 	if err != nil || !info.Mode().IsRegular() || k.placeholder != nil && os.SameFile(info, k.placeholder) {
@@ -138,11 +139,11 @@ func (s *sandbox) endIdle(k *idleProcess) {
 	k.close()
 }
 
-// bashWaits has bash read its assignment.
+// bashWaits makes bash read its assignment.
 const bashWaits = "BASH_ENV=/proc/self/fd/3"
 
-// bashAssignment makes an idle bash equal to one that has just begun with these variables: no time has passed, and no
-// trace of the wait is left. The last word is the value of _ where a script begins.
+// bashAssignment makes an idle bash equal to a new one with these variables: no time has passed, and no trace of
+// the wait is left. The last word is the value of _ at the start of a script.
 func bashAssignment(env []string) []byte {
 	var b strings.Builder
 	for _, kv := range env {

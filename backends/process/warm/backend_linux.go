@@ -14,10 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// New returns the backend, which closes core with itself. It starts nothing before Start or Warm.
+// New returns the backend. Its Close closes core, too. It starts no process before Start or Warm.
 func New(core *process.Backend, c Config) *Backend {
 	if core.Inside() {
-		c.Max = 1 // for the one program of the container
+		c.Max = 1 // for the container's only program
 	}
 	b := &Backend{
 		Backend:   core,
@@ -37,7 +37,7 @@ func New(core *process.Backend, c Config) *Backend {
 	return b
 }
 
-// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do
+// Warm begins, in the background, the work that the next Start will need, for a caller that has other work to do
 // first. It must not be called after Start.
 func (b *Backend) Warm() {
 	if b.Inside() {
@@ -45,7 +45,7 @@ func (b *Backend) Warm() {
 		return
 	}
 	b.active = true
-	var system runtimes.Runtime // the system's own, which shows nothing more
+	var system runtimes.Runtime // the system's own, which shows no more paths
 	b.spares.Fill(rootKey(system), max(1, b.spares.Enough), func(ctx context.Context) (*process.Init, error) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
@@ -55,8 +55,8 @@ func (b *Backend) Warm() {
 	})
 }
 
-// Prepare puts an idle sandbox for spec's program into the pool if possible, and returns when it is there. It is for
-// the one program of a container: see process.Config.Inside.
+// Prepare puts an idle sandbox for spec's program into the pool if possible, and returns when it is idle. It is for
+// a container's only program: see process.Config.Inside.
 func (b *Backend) Prepare(spec backends.Spec) {
 	if r, why := poolKeyOf(spec); why == "" {
 		b.pool.Prepare(r)
@@ -103,7 +103,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 // start returns an idle sandbox for a program, or a new one.
 func (b *Backend) start(ctx context.Context, spec backends.Spec) (s *sandbox, err error) {
 	var r poolKey
-	var why string // none stands ready
+	var why string // why no sandbox was idle
 	if b.pooled && spec.Program != nil {
 		if r, why = poolKeyOf(spec); why == "" {
 			s, why = b.pool.LeaseItem(r)
@@ -111,7 +111,7 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (s *sandbox, er
 	}
 	if s == nil {
 		if b.Inside() {
-			b.pool.Clear() // or the program would see what stood ready for another
+			b.pool.Clear() // otherwise the program would see the process that was idle for another
 		}
 		if s, err = process.InTime(ctx, b.Backend, func(ctx context.Context) (*sandbox, error) { return b.startFresh(ctx, spec, r, why) }); err != nil {
 			return nil, err

@@ -4,7 +4,7 @@ package warm
 
 import "github.com/sandboxmcp/sandboxmcp/backends/process"
 
-// Backend is package process's, which is not available here.
+// Backend is package process's, which is unavailable on this system.
 type Backend struct{ *process.Backend }
 
 // New returns the backend.

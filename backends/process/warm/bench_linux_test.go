@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// BenchmarkCold runs the same command bare, under bubblewrap and in a sandbox, in turn, so that a
-// machine whose speed drifts is the same for all. It reports medians, in milliseconds.
+// BenchmarkCold runs the same command bare, under bubblewrap and in a sandbox, in turn, so that a machine's
+// changing speed affects all equally. It reports medians in milliseconds.
 func BenchmarkCold(b *testing.B) {
 	for _, c := range []struct {
 		name, language string
@@ -60,7 +60,7 @@ func benchmarkCold(b *testing.B, language string, args []string) {
 		times[name] = append(times[name], time.Since(begun))
 	}
 	sandboxed := func() error { return runSandboxed(backend, language, args) }
-	if err := sandboxed(); err != nil { // starts the launcher, finds the interpreter
+	if err := sandboxed(); err != nil { // starts the launcher, and finds the interpreter
 		b.Fatal(err)
 	}
 	for b.Loop() {
@@ -79,8 +79,8 @@ func benchmarkCold(b *testing.B, language string, args []string) {
 	}
 }
 
-// BenchmarkSustained runs the same command bare, under bubblewrap and in sandboxes, as many at once as there are CPUs,
-// in turn for a second each. It reports medians of how many ran in a second, and their ratios.
+// BenchmarkSustained runs the same command bare, under bubblewrap and in sandboxes, one per CPU at a time, in turn
+// for a second each. It reports medians of the runs per second, and their ratios.
 func BenchmarkSustained(b *testing.B) {
 	for _, c := range []struct {
 		name, language string
@@ -111,7 +111,7 @@ func benchmarkSustained(b *testing.B, language string, args []string) {
 	rates.report(b)
 }
 
-// rates are how many runs there were in each second that was measured, by what ran.
+// rates are the runs in each measured second, by kind of run.
 type rates map[string][]float64
 
 func (r rates) measure(b *testing.B, name string, run func() error) {
@@ -122,7 +122,7 @@ func (r rates) measure(b *testing.B, name string, run func() error) {
 	r[name] = append(r[name], n)
 }
 
-// report reports medians, and those of sandboxes as parts of the others.
+// report reports medians, and those of sandboxes as fractions of the others.
 func (r rates) report(b *testing.B) {
 	middle := map[string]float64{}
 	for name, list := range r {
@@ -137,7 +137,7 @@ func (r rates) report(b *testing.B) {
 	}
 }
 
-// perSecond keeps all CPUs busy with run for a second.
+// perSecond keeps all CPUs busy with run for one second.
 func perSecond(run func() error) (float64, error) {
 	var n atomic.Int64
 	begun := time.Now()
@@ -172,8 +172,8 @@ func command(args []string) *exec.Cmd {
 	return cmd
 }
 
-// bubblewrap is a command line that gives a program about what a sandbox has, less Landlock,
-// seccomp, limits and the reading back; nil where it is not installed.
+// bubblewrap returns a command line that gives a program roughly a sandbox's environment, without Landlock,
+// seccomp, limits and the check of layers; nil if it is not installed.
 func bubblewrap(bare []string) []string {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
@@ -193,8 +193,8 @@ func median(list []time.Duration) float64 {
 	return float64(list[len(list)/2]) / float64(time.Millisecond)
 }
 
-// BenchmarkWarm runs the same command bare and, as a file, in a sandbox that stands ready, in turn, and
-// waits between for the next to stand ready. From Start to the end of Exec, it reports medians and their ratio.
+// BenchmarkWarm runs the same command bare and, as a file, in an idle sandbox, in turn, and waits in between for
+// the next idle sandbox. It reports the medians from Start to the end of Exec, and their ratio.
 func BenchmarkWarm(b *testing.B) {
 	for _, c := range []struct {
 		name, language string
@@ -243,8 +243,8 @@ func BenchmarkWarm(b *testing.B) {
 	}
 }
 
-// BenchmarkSustainedAnnounced runs a Python bare and in sandboxes that are told their program, as many at once as
-// there are CPUs, in turn for a second each: more than a pool can be refilled for.
+// BenchmarkSustainedAnnounced runs a Python bare and in sandboxes with an announced program, one per CPU at a time,
+// in turn for a second each: faster than a pool can be refilled.
 func BenchmarkSustainedAnnounced(b *testing.B) {
 	backend := newBackend(b, process.Config{}, Config{Max: 4})
 	cmd := backends.Command{Args: []string{"python", "main.py"}}

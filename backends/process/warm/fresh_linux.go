@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// startFresh starts a sandbox for which none was idle. If a zygote is ready, its interpreter is forked for the program at
-// once, which is faster than a start. A zygote that fails costs time, and nothing else.
+// startFresh starts a sandbox when none was idle. If a zygote is ready, its interpreter is forked for the program
+// at once, which is faster than a start. A failing zygote only costs time.
 func (b *Backend) startFresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
 	if r.language == "python" && r.script != "" {
 		s, err := b.forkIdle(ctx, spec, r, false)
@@ -27,8 +27,8 @@ func (b *Backend) startFresh(ctx context.Context, spec backends.Spec, r poolKey,
 	return s, err
 }
 
-// newIdle makes an idle sandbox. Only containers, which have no zygotes, have an idle Python that is no fork: it shows
-// in /proc what it was started with.
+// newIdle makes an idle sandbox. Only in containers, which have no zygotes, an idle Python is not a fork: its /proc
+// shows the arguments of its start.
 func (b *Backend) newIdle(ctx context.Context, r poolKey) (s *sandbox, err error) {
 	ctx, cancel := b.WithDeadline(ctx)
 	defer cancel()
@@ -46,8 +46,8 @@ func (b *Backend) newIdle(ctx context.Context, r poolKey) (s *sandbox, err error
 	return s, err
 }
 
-// forkIdle makes a sandbox whose PID 1 and interpreter a zygote forks, and in which the interpreter waits. Both results
-// are nil where no zygote can do that, or would have to be started first and start is false.
+// forkIdle makes a sandbox whose PID 1 and interpreter a zygote forks, and in which the interpreter waits. Both
+// results are nil if no zygote can do that, or if one would have to be started first and start is false.
 func (b *Backend) forkIdle(ctx context.Context, spec backends.Spec, r poolKey, start bool) (*sandbox, error) {
 	s, err := b.newSandbox(ctx, spec)
 	if err != nil || !s.HostIndependent() || !start && !b.zygotes.Ready(scriptKind(s.Runtime(), r.script)) {

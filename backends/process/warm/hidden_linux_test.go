@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// TestHiddenInPrefix has something hidden lie in the directory of an interpreter, which all of its sandboxes show,
-// however they are made.
+// TestHiddenInPrefix hides a file in the directory of an interpreter, which all of its sandboxes show, however they
+// are made.
 func TestHiddenInPrefix(t *testing.T) {
-	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
+	home, err := os.UserHomeDir() // each sandbox has its own /tmp
 	if err != nil {
 		t.Skip(err)
 	}

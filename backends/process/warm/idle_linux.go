@@ -14,31 +14,31 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// idleProcess is an interpreter that is contained already, and waits for its program.
+// idleProcess is a contained interpreter that waits for its program.
 //
-// Python waits in a sitecustomize.py that removes itself, reading its assignment from descriptor 3: see
-// assignmentBytes. Node waits without any help: it opens the package.json beside its program before it reads that, and
-// finds a fifo, on which open(2) waits. When the fifo is gone and the call restarts, Node finds the real file or none.
-// Nothing of Node's own is changed, but it reads its arguments and variables earlier, so that there can be no more of
-// them. Bash waits without any help, too: it reads BASH_ENV, which is a pipe that delivers the assignment, to its end
-// before it opens its script.
+// Python waits in a sitecustomize.py that removes itself, and reads its assignment from descriptor 3: see
+// assignmentBytes. Node waits without any help: before it reads its program, it opens the package.json beside it,
+// and finds a FIFO, on which open(2) blocks. When the FIFO is gone and the call restarts, Node finds the real file
+// or none. Nothing of Node's own is changed, but it reads its arguments and variables earlier, so that they can't
+// be added to. Bash waits without any help, too: before it opens its script, it reads BASH_ENV, a pipe that
+// delivers the assignment, to its end.
 type idleProcess struct {
 	key         poolKey            // of its bucket in the pool
 	program     *backends.Command  // of the caller that has leased it
 	interpreter *process.Program   // nil if only the sandbox is idle
-	cold        string             // why not even that: then all else is zero
-	host        int                // its number in the server's PID namespace
-	process     *os.File           // its pidfd: numbers are reused
+	cold        string             // why not even that: then all other fields are zero
+	host        int                // its PID in the server's namespace
+	process     *os.File           // its pidfd: PIDs are reused
 	channel     io.ReadWriteCloser // delivers Python's or bash's assignment
-	fifo        string             // that Node waits on
-	placeholder os.FileInfo        // an empty file in the place of Node's program
-	ended       func()             // called once if the process ends while the pool has it; guarded by the sandbox's mu
+	fifo        string             // on which Node waits
+	placeholder os.FileInfo        // an empty file in place of Node's program
+	ended       func()             // called once if the process ends while it is in the pool; guarded by the sandbox's mu
 }
 
-// sandbox is package process's in which an interpreter may be idle.
+// sandbox is package process's sandbox with an optional idle interpreter.
 type sandbox struct {
 	*process.Sandbox
-	ram    int64             // limit of RAM, in bytes
+	ram    int64             // RAM limit in bytes
 	inside bool              // process.Config.Inside
 	zygote *process.Template // that forked its PID 1; nil if none
 	missed func(language string, ram int64, why string)
@@ -47,7 +47,7 @@ type sandbox struct {
 	idle *idleProcess // waits for the first command
 }
 
-// setFifo puts the fifo that Node will open into the workspace.
+// setFifo puts the FIFO that Node will open into the workspace.
 func (s *sandbox) setFifo(k *idleProcess, script string) error {
 	if err := s.Files().Put(script, 0o600, strings.NewReader("")); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *sandbox) setFifo(k *idleProcess, script string) error {
 	return nil
 }
 
-// removeFifo removes the fifo, unless another file has replaced it already.
+// removeFifo removes the FIFO, unless another file has already replaced it.
 func (s *sandbox) removeFifo(k *idleProcess) {
 	if info, err := s.Workspace().Lstat(k.fifo); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		s.Workspace().Remove(k.fifo)
@@ -94,7 +94,7 @@ func (s *sandbox) takeIdle() *idleProcess {
 	return k
 }
 
-// close closes the server's descriptors of the process, which does not end it.
+// close closes the server's descriptors of the process, which continues.
 func (k *idleProcess) close() {
 	if k.process != nil {
 		k.process.Close()
@@ -114,7 +114,7 @@ func (s *sandbox) closeIdle() {
 	}
 }
 
-// pid returns the process's number inside, 0 if only the sandbox is idle.
+// pid returns the interpreter's PID inside, 0 if only the sandbox is idle.
 func (k *idleProcess) pid() int32 {
 	if k.interpreter == nil {
 		return 0
@@ -141,7 +141,7 @@ func (s *sandbox) NotifyEnd(ended func()) {
 	}
 }
 
-// idleEnded tells the pool that an idle interpreter has ended; pid 0 is the whole sandbox.
+// idleEnded notifies the pool that an idle interpreter has ended; pid 0 is the whole sandbox.
 func (s *sandbox) idleEnded(pid int32) {
 	s.mu.Lock()
 	k := s.idle
@@ -155,7 +155,7 @@ func (s *sandbox) idleEnded(pid int32) {
 	ended()
 }
 
-// Memory implements [pool.Item]. PID 1's memory is not readable for an ordinary user.
+// Memory implements [pool.Item]. An ordinary user can't read PID 1's memory.
 func (s *sandbox) Memory() int64 {
 	var sum int64
 	for _, pid := range []int{s.PID(), s.idle.host} {

@@ -65,8 +65,8 @@ func awaitHello(ctx context.Context, channel io.ReadWriteCloser) error {
 	return err
 }
 
-// isWaiting reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python
-// reads descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
+// isWaiting reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5):
+// Python reads descriptor 3, bash reads the descriptor that it opened by that name, Node opens the FIFO.
 func (k *idleProcess) isWaiting() (bool, error) {
 	text, err := procfs.Read("/proc/" + strconv.Itoa(k.host) + "/syscall")
 	if err != nil {
@@ -92,13 +92,13 @@ func (k *idleProcess) isWaiting() (bool, error) {
 	want := path.Join(backends.Workspace, k.fifo) + "\x00"
 	got := make([]byte, len(want))
 	if _, err := memory.ReadAt(got, int64(at)); err != nil {
-		return false, nil // it has gone on since
+		return false, nil // it has continued since
 	}
 	return string(got) == want, nil
 }
 
-// isDoomed reports whether the process has ended or is about to: a fatal signal is pending, or has been taken, so that it
-// does not sleep any more.
+// isDoomed reports whether the process has ended or is about to: a fatal signal is pending, or has been received,
+// so that it no longer sleeps.
 func (k *idleProcess) isDoomed() bool {
 	text, err := procfs.Read(fmt.Sprintf("/proc/%d/status", k.host))
 	pending, _ := strconv.ParseUint(procfs.StatusField(text, "SigPnd"), 16, 64)
@@ -113,7 +113,7 @@ func (k *idleProcess) currentCall() uint64 {
 	return unix.SYS_READ
 }
 
-// resume has Node open its package.json anew: every stop interrupts open(2), which then begins again by itself.
+// resume makes Node open its package.json again: every stop interrupts open(2), which then restarts.
 func (k *idleProcess) resume() error {
 	return errors.Join(
 		unix.PidfdSendSignal(int(k.process.Fd()), unix.SIGSTOP, nil, 0),

@@ -12,10 +12,10 @@ import (
 // [backends.Backend].
 type Backend struct {
 	*process.Backend
-	active    bool                              // or else each sandbox is made on request
-	pooled    bool                              // there may be idle sandboxes
+	active    bool                              // otherwise each sandbox is made on request
+	pooled    bool                              // idle sandboxes are permitted
 	spares    Spares[*process.Init]             // by rootKey
-	templates *templates.Set[*process.Template] // likewise
+	templates *templates.Set[*process.Template] // by rootKey
 	zygotes   *templates.Set[*process.Template] // by scriptKind
 	pool      *pool.Pool[poolKey, *sandbox]
 	closing   sync.Once

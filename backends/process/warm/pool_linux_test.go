@@ -14,12 +14,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// pooled makes a backend that keeps sandboxes ready.
+// pooled returns a backend with idle sandboxes.
 func pooled(t testing.TB) *Backend {
 	return newBackend(t, process.Config{}, Config{Max: 8})
 }
 
-// newBackend makes a backend that ends with the test.
+// newBackend returns a backend that is closed at the end of the test.
 func newBackend(t testing.TB, core process.Config, c Config) *Backend {
 	t.Helper()
 	core.StateDir = t.TempDir()
@@ -28,7 +28,7 @@ func newBackend(t testing.TB, core process.Config, c Config) *Backend {
 	return b
 }
 
-// interpreter returns that of a language.
+// interpreter returns the interpreter of a language.
 func interpreter(t testing.TB, language string) runtimes.Runtime {
 	t.Helper()
 	r, err := runtimes.FindRuntime(t.Context(), language, runtimes.FromOS())
@@ -38,7 +38,7 @@ func interpreter(t testing.TB, language string) runtimes.Runtime {
 	return r
 }
 
-// interpreters are those of three languages, which show a directory of the host, too.
+// interpreters returns those of three languages, which also show a host directory.
 func interpreters(t testing.TB, dir string) map[string]runtimes.Runtime {
 	all := map[string]runtimes.Runtime{}
 	for _, language := range []string{"python", "node", "shell"} {
@@ -49,12 +49,12 @@ func interpreters(t testing.TB, dir string) map[string]runtimes.Runtime {
 	return all
 }
 
-// announced is the Spec of a program in a file.
+// announced returns the Spec of a program in a file.
 func announced(language string, cmd backends.Command) backends.Spec {
 	return backends.Spec{ID: "announced", Language: language, Program: &cmd}
 }
 
-// makeReady has a sandbox stand ready for a program.
+// makeReady makes a sandbox idle for a program.
 func makeReady(t testing.TB, b *Backend, spec backends.Spec) {
 	t.Helper()
 	r, why := poolKeyOf(spec)
@@ -66,7 +66,7 @@ func makeReady(t testing.TB, b *Backend, spec backends.Spec) {
 	}
 }
 
-// ran is a Result with what was written.
+// ran is a Result with its output.
 type ran struct {
 	backends.Result
 	out, err string
@@ -96,7 +96,7 @@ func runProgram(t testing.TB, b *Backend, spec backends.Spec, files map[string]s
 	return ran{r, out.String(), errs.String()}
 }
 
-// TestContract runs the attacks that every backend must withstand where PID 1s are spawned before.
+// TestContract runs the attacks that every backend must withstand with prespawned PID 1s.
 func TestContract(t *testing.T) {
 	only := []string{"Contained", "Files", "Isolation", "Kernel", "Streams"} // of all groups
 	if hosttest.Rounds(0, 1) > 0 {
@@ -105,7 +105,7 @@ func TestContract(t *testing.T) {
 	contract(t, Config{Ahead: 2}, backendtest.Options{Only: only})
 }
 
-// TestContractWarm runs the same attacks on sandboxes that stood ready, and compares what programs see there.
+// TestContractWarm runs the same attacks on idle sandboxes, and compares programs' views of them.
 func TestContractWarm(t *testing.T) {
 	contract(t, Config{Max: 32, Memory: 1 << 30}, backendtest.Options{Warm: true})
 }
@@ -118,7 +118,7 @@ func contract(t *testing.T, c Config, o backendtest.Options) {
 	backendtest.Run(t, func(t testing.TB) backends.Backend { return New(process.New(process.Config{StateDir: t.TempDir()}), c) }, o)
 }
 
-// TestMain lets the test binary be a server that a test kills.
+// TestMain gives the test binary the role of a server that a test kills.
 func TestMain(m *testing.M) {
 	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "ready" {
 		serveReady()

@@ -26,15 +26,15 @@ var (
 	readyShell  = backends.Command{Args: []string{"bash", "main.sh"}}
 )
 
-// texts are programs that say "alive", by their names.
+// texts are programs that print "alive", by their names.
 var texts = map[string]string{"main.py": "print('alive')", "main.js": "console.log('alive')", "main.sh": "echo alive"}
 
-// kinds are one program of each language.
+// kinds returns one program of each language.
 func kinds() []backends.Spec {
 	return []backends.Spec{announced("python", readyPython), announced("node", readyNode), announced("shell", readyShell)}
 }
 
-// checkWorks fails unless a program of spec's kind does its work.
+// checkWorks fails unless a program of spec's kind works.
 func checkWorks(t *testing.T, b *Backend, spec backends.Spec) ran {
 	t.Helper()
 	name := spec.Program.Args[1]
@@ -45,14 +45,14 @@ func checkWorks(t *testing.T, b *Backend, spec backends.Spec) ran {
 	return r
 }
 
-// idleSandboxes is what stands ready of a kind.
+// idleSandboxes returns the idle sandboxes of a kind.
 func idleSandboxes(b *Backend, spec backends.Spec) []*sandbox {
 	r, _ := poolKeyOf(spec)
 	return b.pool.Idle(r)
 }
 
-// TestReadyDies kills what waits: the interpreter, or the sandbox, idle or when it has been
-// taken. Nobody sees an error where the sandbox still stands.
+// TestReadyDies kills the idle interpreter, or its sandbox, before or after it was leased. No caller gets an error
+// as long as the sandbox exists.
 func TestReadyDies(t *testing.T) {
 	for _, spec := range kinds() {
 		t.Run(spec.Language, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestReadyDies(t *testing.T) {
 	}
 }
 
-// TestReadyForOthers executes what was not announced, or announced otherwise.
+// TestReadyForOthers executes programs that were not announced, or announced differently.
 func TestReadyForOthers(t *testing.T) {
 	b := pooled(t)
 	for _, c := range []struct {
@@ -157,7 +157,8 @@ func TestReadyCancelled(t *testing.T) {
 	}
 }
 
-// TestReadyRace has many ask at once for few: each sandbox is one's, and each program gets what is its own.
+// TestReadyRace has many callers compete for few sandboxes: each sandbox serves one, and each program gets its own
+// input.
 func TestReadyRace(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
@@ -202,13 +203,13 @@ func TestReadyRace(t *testing.T) {
 	}
 }
 
-// TestReadyForkBomb is a program that forks as soon as it begins: its limits are in force by then.
+// TestReadyForkBomb runs a program that forks at its start: its limits are already in force.
 func TestReadyForkBomb(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	spec.Limits = backends.Limits{Processes: 10}
 	makeReady(t, b, spec)
-	const bomb = "import os, time\nfor _ in range(6):\n  try: os.fork()\n  except OSError: os.write(1, b'refused ')\ntime.sleep(.1)" // 64, were nothing to refuse it
+	const bomb = "import os, time\nfor _ in range(6):\n  try: os.fork()\n  except OSError: os.write(1, b'refused ')\ntime.sleep(.1)" // 64 without any refusal
 	r := runProgram(t, b, spec, map[string]string{"main.py": bomb}, "")
 	if !r.Warm || r.Ended != backends.EndedOK || !strings.Contains(r.out, "refused") {
 		t.Errorf("%+v %q %q", r.Result, r.out, r.err)
@@ -218,7 +219,7 @@ func TestReadyForkBomb(t *testing.T) {
 	}
 }
 
-// TestReadyRests looks at what waits: it takes no processor time.
+// TestReadyRests checks that idle processes take no CPU time.
 func TestReadyRests(t *testing.T) {
 	b := pooled(t)
 	for _, spec := range kinds() {
@@ -243,7 +244,7 @@ func TestReadyRests(t *testing.T) {
 	}
 }
 
-// TestReadySecrets looks for what an assignment brought in PID 1's memory and on its command line.
+// TestReadySecrets searches PID 1's memory and command line for an assignment's contents.
 func TestReadySecrets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("PID 1's memory is closed to an ordinary user")
@@ -310,7 +311,7 @@ func occurrences(t *testing.T, pid int, word string) int {
 	return n
 }
 
-// TestReadyIdle has nobody ask for long: idle sandboxes are given up, and the zygote that forked them.
+// TestReadyIdle checks that unrequested idle sandboxes are dropped, and the zygote that forked them.
 func TestReadyIdle(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{Max: 4, Idle: 400 * time.Millisecond})
 	spec := announced("python", readyPython)
@@ -323,7 +324,7 @@ func TestReadyIdle(t *testing.T) {
 	hosttest.Until(t, "all is given up", func() bool { return len(idleSandboxes(b, spec)) == 0 && gone(z) })
 }
 
-// TestNothingReady has a backend for which nothing may stand ready.
+// TestNothingReady checks a backend that may have no idle sandbox.
 func TestNothingReady(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{})
 	if r := checkWorks(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.active {
@@ -331,13 +332,13 @@ func TestNothingReady(t *testing.T) {
 	}
 }
 
-// TestReadyClosed closes a backend while sandboxes stand ready, and while more are made.
+// TestReadyClosed closes a backend with idle sandboxes and others in the making.
 func TestReadyClosed(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{Max: 16})
 	before := hosttest.Descendants(os.Getpid())
 	for _, spec := range kinds() {
 		r, _ := poolKeyOf(spec)
-		b.pool.LeaseItem(r) // and so two are wanted
+		b.pool.LeaseItem(r) // so that two are wanted
 		makeReady(t, b, spec)
 	}
 	all := hosttest.Descendants(os.Getpid())
@@ -360,7 +361,7 @@ func TestReadyClosed(t *testing.T) {
 	}
 }
 
-// serveReady is a server with sandboxes that stand ready.
+// serveReady is a server with idle sandboxes.
 func serveReady() {
 	b := New(process.New(process.Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")}), Config{Max: 8})
 	for _, spec := range kinds() {
@@ -375,7 +376,7 @@ func serveReady() {
 	select {}
 }
 
-// TestReadyServerKilled kills a server: what stood ready ends with it.
+// TestReadyServerKilled kills a server: its idle sandboxes end with it.
 func TestReadyServerKilled(t *testing.T) {
 	cmd := hosttest.Role(t, "ready")
 	hosttest.StartServer(t, cmd)
@@ -386,7 +387,7 @@ func TestReadyServerKilled(t *testing.T) {
 	hosttest.KillServer(t, cmd, descendants)
 }
 
-// TestPoolTellsWhy has no zygote be had: who finds nothing ready learns that.
+// TestPoolTellsWhy makes zygotes fail: a caller without an idle sandbox gets the reason.
 func TestPoolTellsWhy(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
@@ -400,9 +401,9 @@ func TestPoolTellsWhy(t *testing.T) {
 	}
 }
 
-// TestPoolFollowsTheHost changes the host under what stands ready: the first who comes is not given it.
+// TestPoolFollowsTheHost changes the host below idle sandboxes: the next caller gets none of them.
 func TestPoolFollowsTheHost(t *testing.T) {
-	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
+	home, err := os.UserHomeDir() // each sandbox has its own /tmp
 	if err != nil {
 		t.Skip(err)
 	}
@@ -421,7 +422,7 @@ func TestPoolFollowsTheHost(t *testing.T) {
 		if err := errors.Join(os.Rename(visible, dir+"/"+spec.Language), os.Mkdir(visible, 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond) // the host is compared no more often
+		time.Sleep(200 * time.Millisecond) // the minimum time between comparisons with the host
 		r, _ := poolKeyOf(spec)
 		if taken, _ := b.pool.LeaseItem(r); taken != nil {
 			t.Errorf("%s: what stood ready shows the host as it was", spec.Language)

@@ -11,18 +11,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// poolKey identifies interchangeable idle sandboxes: all of a Spec that can't be changed after the start.
+// poolKey identifies interchangeable idle sandboxes: the parts of a Spec that can't be changed after the start.
 type poolKey struct {
 	language string
-	require  string // sorted, with spaces between
+	require  string // sorted, space-separated
 	limits   backends.Limits
 	dns      bool
-	options  string // of the interpreter, with spaces between
-	env      string // variables of Node, which reads them when it starts, with NULs between
+	options  string // of the interpreter, space-separated
+	env      string // variables that Node reads at its start, NUL-separated
 	script   string // the file that it will run, relative to the workspace; "" if the interpreter is started for the command
 }
 
-// poolKeyOf returns the key of the idle sandboxes that suit a program, or the reason why none can.
+// poolKeyOf returns the key of the idle sandboxes that fit a program, or the reason why there can be none.
 func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	if why = coldOnlyReason(spec); why != "" {
 		return r, why
@@ -34,7 +34,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	switch {
 	case r.language == "shell":
 		if len(args) == 2 && args[0] == "bash" && simpleFileName(args[1]) && isExportable(spec.Program.Env) {
-			r.script = args[1] // or else bash is started when it comes
+			r.script = args[1] // otherwise bash is started for the command
 		}
 		return r, ""
 	case r.language != "python" && r.language != "node":
@@ -66,11 +66,11 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	return r, ""
 }
 
-// common are variables that all programs of a server or a session have, and no secrets: an idle Node is started with
-// them.
+// common are variables that all programs of a server or a session share, and that are not secret: an idle Node is
+// started with them.
 var common = []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "NPM_CONFIG_FETCH_RETRIES", "PIP_RETRIES"}
 
-// sourceMaps is the only option of Node with which a program can get an idle interpreter.
+// sourceMaps is the only option of Node that an idle interpreter can have.
 const sourceMaps = "--enable-source-maps"
 
 // coldOnlyReason returns the part of spec that an idle sandbox can't have; "" if there is none.
@@ -90,7 +90,7 @@ func coldOnlyReason(spec backends.Spec) string {
 			return why
 		}
 	}
-	if spec.Language == "shell" { // which starts when it is asked to
+	if spec.Language == "shell" { // which starts on request
 		return ""
 	}
 	size := 0
@@ -108,7 +108,8 @@ func coldOnlyReason(spec backends.Spec) string {
 	return ""
 }
 
-// readAtStart reports whether an interpreter, or a library that it loads, reads a variable before it opens the program.
+// readAtStart reports whether an interpreter, or one of its libraries, reads a variable before it opens the
+// program.
 func readAtStart(name string) bool {
 	switch name {
 	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":
@@ -119,8 +120,8 @@ func readAtStart(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// simpleFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters
-// only.
+// simpleFileName reports whether a script's name is that of a file directly in the workspace, with ordinary
+// characters only.
 func simpleFileName(name string) bool {
 	ordinary := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.'
@@ -134,7 +135,7 @@ func (r poolKey) spec() backends.Spec {
 	return backends.Spec{ID: "ready", Language: r.language, Require: strings.Fields(r.require), Limits: r.limits, DNS: r.dns}
 }
 
-// args returns the arguments that the interpreter is started with.
+// args returns the arguments of the idle interpreter.
 func (r poolKey) args() []string {
 	program := r.language
 	if program == "shell" {
@@ -146,7 +147,7 @@ func (r poolKey) args() []string {
 // Kind implements [pool.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
 
-// isExportable reports whether an idle bash can be given these variables as if it had begun with them.
+// isExportable reports whether an idle bash can receive these variables as if it had started with them.
 func isExportable(env []string) bool {
 	size := 0
 	for _, kv := range env {
@@ -158,7 +159,7 @@ func isExportable(env []string) bool {
 	return true
 }
 
-// isBashVariable reports whether a variable is one that bash(1) sets or uses itself, or is no valid name.
+// isBashVariable reports whether bash(1) sets or uses a variable itself, or its name is invalid.
 func isBashVariable(name string) bool {
 	for i, r := range name {
 		if letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && (i == 0 || r < '0' || r > '9') {
@@ -174,5 +175,5 @@ func isBashVariable(name string) bool {
 	}, name)
 }
 
-// maxAssignment bounds the bytes of the arguments and variables that an idle interpreter is given.
+// maxAssignment bounds the bytes of an idle interpreter's arguments and variables.
 const maxAssignment = 28 << 10

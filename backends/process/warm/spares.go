@@ -7,17 +7,17 @@ import (
 
 // Spare is a process that was started before its use is known. Its methods may be called concurrently.
 type Spare interface {
-	Good() bool // lives, and equals a new one
+	Good() bool // it lives, and equals a new one
 	Remove()    // ends it, and the processes that it has spawned
 }
 
-// Spares keeps a number of items ready, of each key that has been requested.
+// Spares keeps a number of items ready for each requested key.
 type Spares[T Spare] struct {
-	Enough int                                                         // of each key
-	Bound  func(context.Context) (context.Context, context.CancelFunc) // bounds the making of each
+	Enough int                                                         // per key
+	Bound  func(context.Context) (context.Context, context.CancelFunc) // bounds the time for making each
 
 	mu     sync.Mutex
-	coming map[string][]chan T // made or in the making; each channel gives one item, or is closed after a failure
+	coming map[string][]chan T // made or in the making; each channel delivers one item, or is closed after a failure
 	making sync.WaitGroup
 	closed bool
 }
@@ -42,14 +42,14 @@ func (s *Spares[T]) Acquire(ctx context.Context, key string, begin func(context.
 	return begin(ctx) // after a failure, the caller gets the error
 }
 
-// discard removes an item when it is made.
+// discard removes an item once it is made.
 func discard[T Spare](next chan T) {
 	if one, made := <-next; made {
 		one.Remove()
 	}
 }
 
-// popNext removes one item from the list.
+// popNext removes the first item from the list.
 func (s *Spares[T]) popNext(key string) chan T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// sleep lets so much time pass, and waits for everything that is due by then.
+// sleep lets time pass, and waits for everything due by then.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// spare is one that holds nothing.
+// spare is a spare without a process.
 type spare struct{ bad, gone atomic.Bool }
 
 func (s *spare) Good() bool { return !s.bad.Load() }
 func (s *spare) Remove()    { s.gone.Store(true) }
 
-// TestSpares takes what was made ahead, is being made, went bad, or failed; and what nobody takes is removed.
+// TestSpares acquires items that are ready, in the making, gone bad, or failed; Close removes the unused ones.
 func TestSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Spares[*spare]{Enough: 1, Bound: func(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// startCold starts a sandbox in which nothing is idle.
+// startCold starts a sandbox without an idle process.
 func (b *Backend) startCold(ctx context.Context, spec backends.Spec) (*sandbox, error) {
 	s, err := b.newSandbox(ctx, spec)
 	if err == nil {
@@ -35,7 +35,7 @@ func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox,
 	return s, nil
 }
 
-// spawn gives a sandbox a PID 1 that was pre-spawned or that a template forks, if it can have one.
+// spawn returns a sandbox's PID 1, prespawned or forked by a template if possible.
 func (b *Backend) spawn(ctx context.Context, s *process.Sandbox) (*process.Init, error) {
 	switch {
 	case !b.active || !s.HasNamespaces():
@@ -48,8 +48,8 @@ func (b *Backend) spawn(ctx context.Context, s *process.Sandbox) (*process.Init,
 	return b.spares.Acquire(ctx, "any", func(ctx context.Context) (*process.Init, error) { return b.SpawnByLauncher(ctx, b.Namespaces()) })
 }
 
-// spawnForRuntime has the runtime's template fork a PID 1, or another template if the first has died idle. Without a
-// template, a launcher forks it, which only takes longer.
+// spawnForRuntime has the runtime's template fork a PID 1, or another template if the first has died idle. Without
+// a template, a launcher forks it, which only takes longer.
 func (b *Backend) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*process.Init, error) {
 	var late error
 	for range 2 {
@@ -65,7 +65,7 @@ func (b *Backend) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*pro
 			return child, nil
 		}
 		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
-			b.templates.Drop(one, nil) // and is not to blame for a caller's deadline
+			b.templates.Drop(one, nil) // a caller's deadline is not the template's fault
 		}
 		late = err
 	}
@@ -77,5 +77,5 @@ func (b *Backend) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*pro
 
 // rootKey returns a key for the root directory that a runtime's sandboxes share.
 func rootKey(r runtimes.Runtime) string {
-	return fmt.Sprintf("%q %q", r.Prefixes, r.Links) // a map's keys come in order
+	return fmt.Sprintf("%q %q", r.Prefixes, r.Links) // %q prints a map's keys in order
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// fromTemplate starts a shell's sandbox, and fails where it does not come from a template.
+// fromTemplate starts a shell sandbox, and fails if it does not come from a template.
 func fromTemplate(t *testing.T, b *Backend) *sandbox {
 	t.Helper()
 	one, err := b.Start(t.Context(), backends.Spec{ID: "template", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
@@ -41,7 +41,7 @@ func runScript(t *testing.T, s *sandbox, script string) string {
 	return out.String()
 }
 
-// TestTemplateDies kills a template: its sandboxes end with it, and the next gets another.
+// TestTemplateDies kills a template: its sandboxes end with it, and the next sandbox gets another.
 func TestTemplateDies(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{Ahead: 1})
 	s := fromTemplate(t, b)
@@ -54,10 +54,10 @@ func TestTemplateDies(t *testing.T) {
 	}
 }
 
-// TestTemplateFollowsTheHost puts another file in the place of one that a template has copied: sandboxes that live
-// are not touched, and the next show the new one.
+// TestTemplateFollowsTheHost replaces a file that a template has copied: living sandboxes are not affected, and the
+// next show the new file.
 func TestTemplateFollowsTheHost(t *testing.T) {
-	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
+	home, err := os.UserHomeDir() // each sandbox has its own /tmp
 	if err != nil {
 		t.Skip(err)
 	}
@@ -81,7 +81,7 @@ func TestTemplateFollowsTheHost(t *testing.T) {
 	b := newBackend(t, process.Config{Runtimes: interpreters(t, prefix)}, Config{Ahead: 1})
 	before := fromTemplate(t, b)
 	write("new")
-	time.Sleep(200 * time.Millisecond) // the host is compared no more often
+	time.Sleep(200 * time.Millisecond) // the minimum time between comparisons with the host
 	after := fromTemplate(t, b)
 	if got := runScript(t, after, "cat "+prefix+"/file"); got != "new" {
 		t.Errorf("the next sandbox shows %q", got)
@@ -96,7 +96,7 @@ func TestTemplateFollowsTheHost(t *testing.T) {
 	}
 }
 
-// TestCancelledSpawn has somebody give up while a template spawns for them: it goes on for others.
+// TestCancelledSpawn cancels a caller while a template spawns for it: the template continues for others.
 func TestCancelledSpawn(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{Ahead: 1})
 	s := fromTemplate(t, b)
@@ -111,7 +111,7 @@ func TestCancelledSpawn(t *testing.T) {
 	}
 }
 
-// TestTemplateKinds sees that only a root that differs has a template of its own.
+// TestTemplateKinds checks that only a different root gets a template of its own.
 func TestTemplateKinds(t *testing.T) {
 	want := rootKey(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
 	for _, c := range []struct {

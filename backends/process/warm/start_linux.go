@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// idleStartTimeout bounds how long an interpreter may take until it waits.
+// idleStartTimeout bounds the time until a started interpreter waits.
 const idleStartTimeout = 20 * time.Second
 
-// startIdle starts the interpreter of a sandbox before it has a program, and returns when the interpreter waits.
+// startIdle starts a sandbox's interpreter before it has a program, and returns when the interpreter waits.
 func (b *Backend) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
 	k := &idleProcess{key: r}
 	s.setIdle(k) // for Close
@@ -80,10 +80,10 @@ func (b *Backend) startIdle(ctx context.Context, s *sandbox, r poolKey) (err err
 	return nil
 }
 
-// hold is the directory of the sitecustomize.py that stops an idle Python, and that removes the directory.
+// hold is the directory of the sitecustomize.py that stops an idle Python, and then removes the directory.
 const hold = ".hold"
 
-// bytecode compiles source by an interpreter in a sandbox of its own.
+// bytecode compiles source with an interpreter in a sandbox of its own.
 func (b *Backend) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
 	b.compiling.Lock()
 	defer b.compiling.Unlock()
@@ -111,7 +111,7 @@ func (b *Backend) bytecode(ctx context.Context, interpreter, name, source string
 //go:embed idle/compile.py
 var compiler string
 
-// holdSource is the start-up code of an idle Python that is no fork.
+// holdSource is the start-up code of an idle Python that is not a fork.
 //
 //go:embed idle/sitecustomize.py
 var holdSource string

@@ -13,8 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// TestOwnUser starts sandboxes in all ways there are, beside each other: what the kernel counts by user is nobody
-// else's.
+// TestOwnUser starts sandboxes of all kinds side by side: each has its own per-user kernel counters.
 func TestOwnUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a sandbox a host user of its own")
@@ -47,7 +46,7 @@ func TestOwnUser(t *testing.T) {
 			}
 			started, err := b.Start(t.Context(), w.spec)
 			if _, old := errors.AsType[*backends.Refusal](err); old {
-				t.Logf("%s: %v", w.name, err) // an older Landlock, or a file system without mounts of other owners
+				t.Logf("%s: %v", w.name, err) // an older Landlock, or a file system without ID-mapped mounts
 				continue
 			}
 			if err != nil {

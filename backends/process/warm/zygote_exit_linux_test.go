@@ -12,17 +12,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// covering takes back what Python keeps of an exception that nobody caught.
+// covering removes Python's record of an uncaught exception.
 const covering = `import sys
 def cover(*_):
   for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
     sys.__dict__.pop(name, None)
 `
 
-// buffered has the standard streams hold back what is written.
+// buffered makes the standard streams buffer their output.
 const buffered = "import os, sys\nfor one in sys.stdout, sys.stderr: one.reconfigure(write_through=False, line_buffering=False)\n"
 
-// exits are programs whose exit code shows in nothing that they leave, or comes about when all else is over.
+// exits are programs whose exit code is visible nowhere else, or is decided at the very end.
 var exits = []struct {
 	name, text string
 	want       int
@@ -55,7 +55,7 @@ var exits = []struct {
 	{"exit covers", covering + "import atexit\natexit.register(cover)\nraise SystemExit(9)", 9},
 }
 
-// TestZygoteExitCodes runs programs in a zygote's forks, and as their author would: they end alike.
+// TestZygoteExitCodes compares the exit codes of programs in a zygote's forks and outside of a sandbox.
 func TestZygoteExitCodes(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestZygoteExitCodes(t *testing.T) {
 	}
 }
 
-// bare runs a script without a sandbox, and returns what it did as if it had been in a workspace.
+// bare runs a script without a sandbox, and returns its result with a workspace's paths.
 func bare(t *testing.T, python, text string) (code int, out, errs string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func bare(t *testing.T, python, text string) (code int, out, errs string) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(python, "main.py")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"} // as a sandbox has
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"} // like a sandbox
 	var failed *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)

@@ -10,12 +10,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/zygote"
 )
 
-// The forks of a zygote share its hash seed, its canaries and the layout of its memory. These limits bound that.
+// The forks of a zygote share its hash seed, canaries and memory layout. These limits bound that.
 const (
 	maxForks     = 1000
 	maxZygoteAge = 10 * time.Minute
-	// spawnTimeout bounds the fork of a PID 1 and its setup: a run that waits longer would have begun sooner without a
-	// zygote.
+	// spawnTimeout bounds the fork of a PID 1 and its setup: a run that waits longer would have started sooner
+	// without a zygote.
 	spawnTimeout = 5 * time.Second
 	// maxZygotes bounds the zygotes: callers choose the names of scripts.
 	maxZygotes = 4
@@ -42,8 +42,8 @@ func (b *Backend) spawnByZygote(ctx context.Context, r runtimes.Runtime, script 
 	return child, one, nil
 }
 
-// startZygote starts a template whose PID 1 is a Python up to the point where it would run its script, and whose
-// children are forks of it, see package zygote.
+// startZygote starts a template whose PID 1 is a Python just before it would run its script, and whose children are
+// forks of it: see package zygote.
 func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*process.Template, error) {
 	code, err := b.bytecode(ctx, r.Path, "zygote", zygote.Source())
 	if err != nil {
@@ -51,7 +51,7 @@ func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script st
 	}
 	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
-	// Python makes the script's name absolute when it starts.
+	// Python makes the script's name absolute at its start.
 	one, err := b.StartForker(ctx, r, process.Forker{
 		File: zygote.File, Code: code, Args: []string{"python", script}, Env: []string{"PYTHONPATH=" + process.ForkerDir},
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// TestZygoteForks sees that a zygote forks idle Pythons.
+// TestZygoteForks checks that a zygote forks idle Pythons.
 func TestZygoteForks(t *testing.T) {
 	b := pooled(t)
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
@@ -30,11 +30,11 @@ func TestZygoteForks(t *testing.T) {
 	}
 }
 
-// TestZygoteDies kills the zygote while a fork of it is idle, and while none is: programs run all the same.
+// TestZygoteDies kills the zygote while it has an idle fork, and while it has none: programs run nevertheless.
 func TestZygoteDies(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // or none would be started for a while
+	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // otherwise no zygote would be started for a while
 	for range 3 {
 		makeReady(t, b, spec)
 		z := idleSandboxes(b, spec)[0].zygote
@@ -44,7 +44,7 @@ func TestZygoteDies(t *testing.T) {
 	}
 }
 
-// TestZygoteStops stops the zygote, which hangs then: who needs a fork of it gets none, and programs run all the same.
+// TestZygoteStops stops the zygote: callers get no fork of it, and programs run nevertheless.
 func TestZygoteStops(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
@@ -55,15 +55,15 @@ func TestZygoteStops(t *testing.T) {
 	}
 	unix.Kill(old.PID(), unix.SIGSTOP)
 	var all sync.WaitGroup
-	for range 4 { // one finds what stands ready
+	for range 4 { // one uses the idle sandbox
 		all.Go(func() { checkWorks(t, b, spec) })
 	}
 	all.Wait()
-	waitEnded(t, old) // its children are gone, or going
+	waitEnded(t, old) // its children have ended, or are ending
 }
 
-// TestTemplateUnanswered has a template that did not answer in time be asked once more, when it would: the answer would
-// be that to the first.
+// TestTemplateUnanswered sends a request to a template that did not answer the one before in time: its next answer
+// would belong to the first.
 func TestTemplateUnanswered(t *testing.T) {
 	b := pooled(t)
 	makeReady(t, b, announced("python", readyPython))
@@ -82,13 +82,13 @@ func TestTemplateUnanswered(t *testing.T) {
 	}
 }
 
-// TestZygoteWears has a zygote be old: another takes its place, and its forks stay usable.
+// TestZygoteWears ages a zygote: another replaces it, and its forks stay usable.
 func TestZygoteWears(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	makeReady(t, b, spec)
 	old := idleSandboxes(b, spec)[0].zygote
-	b.zygotes.Uses = 1 // as many as it has forked
+	b.zygotes.Uses = 1 // the number it has already forked
 	if r := checkWorks(t, b, spec); !r.Warm {
 		t.Errorf("the fork of an old zygote was not used: %s", r.Cold)
 	}
@@ -96,10 +96,10 @@ func TestZygoteWears(t *testing.T) {
 	if now := idleSandboxes(b, spec)[0].zygote; now == nil || now == old {
 		t.Error("the old zygote was asked for more")
 	}
-	waitEnded(t, old) // its last child is gone, or going
+	waitEnded(t, old) // its last child has ended, or is ending
 }
 
-// gone says whether a zygote has ended.
+// gone reports whether a zygote has ended.
 func gone(z *process.Template) bool { return hosttest.HasEnded(z.PID()) }
 
 func waitEnded(t *testing.T, z *process.Template) {
@@ -107,7 +107,7 @@ func waitEnded(t *testing.T, z *process.Template) {
 	hosttest.Until(t, "the zygote has ended", func() bool { return gone(z) })
 }
 
-// acquireZygote is the zygote for main.py, for one more fork.
+// acquireZygote acquires the zygote for main.py for one more fork.
 func acquireZygote(t *testing.T, b *Backend) *process.Template {
 	t.Helper()
 	python := interpreter(t, "python")
@@ -120,19 +120,19 @@ func acquireZygote(t *testing.T, b *Backend) *process.Template {
 	return z
 }
 
-// TestZygoteDiesDuringStart kills the zygote at many moments of a Start that has a Python forked: no run fails.
+// TestZygoteDiesDuringStart kills the zygote at many moments of a Start that forks a Python: no run fails.
 func TestZygoteDiesDuringStart(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	r, _ := poolKeyOf(spec)
-	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // or none would be tried for a while
+	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // otherwise no zygote would be tried for a while
 	const rounds = 12
 	killed, took := 0, time.Duration(0)
 	for round := range rounds + 2 {
 		z := acquireZygote(t, b)
 		z.Spawned()
 		z.Release()
-		if round == 1 { // it will not have forked
+		if round == 1 { // it can't have forked yet
 			unix.Kill(z.PID(), unix.SIGSTOP)
 		}
 		var s *sandbox
@@ -149,7 +149,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 			took = time.Since(begun)
 		case 1:
 			hosttest.Until(t, "it is asked to fork", func() bool { return z.Busy() })
-		default: // at one moment of a start after another
+		default: // at increasing times after a start
 			time.Sleep(took * time.Duration(round-2) / rounds)
 		}
 		unix.Kill(z.PID(), unix.SIGKILL)

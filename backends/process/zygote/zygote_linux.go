@@ -1,11 +1,11 @@
-// Package zygote is a Python interpreter that has started once and is forked for each program: the Python half of it,
+// Package zygote is a Python interpreter that has started once and is forked for each program: the Python part,
 // which the process backend puts into the interpreter's path.
 //
-// Python imports sitecustomize at the end of its own start, when its environment is complete and nothing of the program
-// has been read. Our sitecustomize stops there, and serves the same requests as package launch's launcher and PID 1 do:
-// it forks a process into new namespaces, which executes the server's plans as PID 1 of a sandbox, and that forks the
-// program's process, which executes its plan up to execve. In place of execve it waits for its arguments and
-// environment, and returns from sitecustomize: Python goes on, and runs the script.
+// Python imports sitecustomize at the end of its own start, when its environment is complete and nothing of the
+// program has been read. Our sitecustomize stops there, and serves the same requests as package launch's launcher
+// and PID 1: it forks a process into new namespaces, which executes the server's plans as PID 1 of a sandbox, and
+// that forks the program's process, which executes its plan up to execve. Instead of execve it waits for its
+// arguments and environment, and returns from sitecustomize: Python continues, and runs the script.
 package zygote
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// File is the name under which Python finds the program, in a directory of PYTHONPATH.
+// File is the name of the file in a directory of PYTHONPATH under which Python finds the code.
 const File = "sitecustomize.pyc"
 
 // Private is the descriptor on which a program's process receives its arguments and environment.
@@ -28,7 +28,7 @@ const Private = 3
 //go:embed *.py
 var files embed.FS
 
-// Source returns the program.
+// Source returns the Python source.
 func Source() string {
 	var b strings.Builder
 	for _, n := range numbers {
@@ -37,14 +37,14 @@ func Source() string {
 	for _, name := range []string{"calls", "plans", "post", "init", "assignment", "prefault", "leave", "serve"} {
 		text, err := files.ReadFile(name + ".py")
 		if err != nil {
-			panic(err) // it is embedded
+			panic(err) // the file is embedded
 		}
 		b.Write(text)
 	}
 	return b.String()
 }
 
-// numbers are constants that differ between architectures, or are package launch's.
+// numbers are constants that differ between architectures, or that come from package launch.
 var numbers = []struct {
 	name  string
 	value int64

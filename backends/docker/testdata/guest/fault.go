@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// fault reads where nothing is, without Go's own handler in the way.
+// fault reads from an unmapped address, bypassing Go's own signal handler.
 func fault() {
 	runtime.LockOSThread()
 	signal.Reset()

@@ -1,4 +1,4 @@
-// Guest is what tests run in containers: it does one thing, and needs nothing but itself.
+// Guest is the program that tests run in containers: it performs one action and needs no other file.
 package main
 
 import (
@@ -24,13 +24,13 @@ func main() {
 	case "exit":
 		code, _ := strconv.Atoi(args[1])
 		os.Exit(code)
-	case "sleep": // until a daemon that stops asks it to end
+	case "sleep": // until a stopping daemon signals it
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		<-asked
 		os.Exit(143)
 	case "segv":
-		// As PID 1, what is not handled does not kill it, unless the kernel forces the signal.
+		// A signal without a handler does not kill PID 1, unless the kernel forces it.
 		fault()
 	case "eat":
 		eat()
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// eat takes memory until it is killed.
+// eat allocates memory until it is killed.
 func eat() {
 	var all [][]byte
 	for {
@@ -63,7 +63,7 @@ func eat() {
 	}
 }
 
-// count appends a line to a file of the host: how often the program began.
+// count appends a line to a file of the host, which counts the program's starts.
 func count(file string) {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

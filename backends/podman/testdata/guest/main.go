@@ -1,4 +1,4 @@
-// Command guest is what runs in the containers of the tests.
+// Command guest is the program in the tests' containers.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if os.Args[1] == "wait" { // to go on, by a byte
+	if os.Args[1] == "wait" { // until a byte arrives
 		os.Stdin.Read(make([]byte, 1))
 		os.Args = os.Args[1:]
 	}
@@ -36,7 +36,7 @@ func main() {
 			}
 			all = append(all, b)
 		}
-	case "feed": // a child that eats
+	case "feed": // a child that eats memory
 		err := exec.Command("/proc/self/exe", "eat").Run()
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(7)
