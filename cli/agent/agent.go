@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +36,8 @@ func Command(s *command.Streams) *cli.Command {
 		Usage: "run a whole coding agent in a sandbox, on a project",
 		UsageText: `sandboxmcp agent NAME [flags] [-- ARGS...]
 sandboxmcp agent list | show NAME | login NAME | reset NAME`,
-		Description: "NAME is " + strings.Join(names(setup.Agents()), ", ") + `.
+		Description: "NAME is " + strings.Join(names(setup.Agents()), ", ") + `,
+or one of the configuration, below agents.
 
 The agent runs on this terminal, in the project of the current directory. It sees the project as /workspace, its own
 program, the interpreters of this machine, and a home of its own for this project; nothing else of this machine. Its
@@ -89,14 +91,32 @@ func names(agents []setup.Agent) (all []string) {
 	return all
 }
 
-// find returns the agent that the first word names.
-func find(c *cli.Context) (setup.Agent, error) {
-	name := c.Args().First()
-	a, ok := setup.FindAgent(name)
-	if !ok {
-		return a, exit.Usage("sandboxmcp agent list", "unknown agent %s: use one of %s", terminal.Visible(name), strings.Join(names(setup.Agents()), ", "))
+// agentsOf returns the agents of the configuration, and the built-in ones that it does not replace.
+func agentsOf(cfg config.Config) (all []setup.Agent) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
+		one := cfg.Agents[name]
+		a := setup.Agent{Name: name, Title: one.Command[0], Program: one.Command[0], Flags: one.Command[1:], Hosts: strings.Join(one.Allow, " "), Env: one.Env, Settings: one.Home}
+		for _, secret := range one.Secrets {
+			a.Keys = append(a.Keys, setup.AgentKey{Variable: secret, Host: "HOST"})
+		}
+		all = append(all, a)
 	}
-	return a, nil
+	for _, a := range setup.Agents() {
+		if _, replaced := cfg.Agents[a.Name]; !replaced {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// find returns the agent that the first word names.
+func find(c *cli.Context, cfg config.Config) (setup.Agent, error) {
+	all, name := agentsOf(cfg), c.Args().First()
+	i := slices.IndexFunc(all, func(a setup.Agent) bool { return a.Name == name })
+	if i < 0 {
+		return setup.Agent{}, exit.Usage("sandboxmcp agent list; the configuration adds others below agents", "unknown agent %s: use one of %s", terminal.Visible(name), strings.Join(names(all), ", "))
+	}
+	return all[i], nil
 }
 
 // start runs an agent, or its sign-in.
@@ -177,7 +197,7 @@ func (p commands) listCommand() *cli.Command {
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Action: command.NoWords(wiring.WithConfig(func(_ context.Context, c *cli.Context, cfg config.Config) error {
 			var all []entry
-			for _, a := range setup.Agents() {
+			for _, a := range agentsOf(cfg) {
 				e, err := p.entryOf(c, cfg, a)
 				if err != nil {
 					return err
@@ -206,7 +226,7 @@ func (p commands) showCommand() *cli.Command {
 		Description: "Example: sandboxmcp agent show claude",
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Action: command.ExactlyOneWord(wiring.WithConfig(func(_ context.Context, c *cli.Context, cfg config.Config) error {
-			a, err := find(c)
+			a, err := find(c, cfg)
 			if err != nil {
 				return err
 			}
@@ -255,7 +275,7 @@ func (p commands) resetCommand() *cli.Command {
 			command.JSONFlag(),
 		},
 		Action: command.ExactlyOneWord(wiring.WithConfig(func(_ context.Context, c *cli.Context, cfg config.Config) error {
-			a, err := find(c)
+			a, err := find(c, cfg)
 			if err != nil {
 				return err
 			}

@@ -137,7 +137,7 @@ func copySettings(a setup.Agent, root *os.Root, accept func(names []string) bool
 		return nil
 	}
 	defer from.Close()
-	there := slices.DeleteFunc(strings.Fields(a.Settings), func(name string) bool {
+	there := slices.DeleteFunc(slices.Clone(a.Settings), func(name string) bool {
 		_, err := from.Lstat(name)
 		return err != nil
 	})

@@ -51,7 +51,7 @@ func (p commands) newSession(c *cli.Context, args []string, login bool) (*sessio
 	if err != nil {
 		return nil, err
 	}
-	a, err := find(c)
+	a, err := find(c, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *session) prepare(ctx context.Context, c *cli.Context) (config.Config, p
 	}
 	q = pipelinerun.Request{
 		Namespace: c.String("namespace"), Client: s.agent.Name,
-		Command: slices.Concat([]string{program}, flags, keyFlags, args),
+		Command: slices.Concat(s.renameKeys(secrets), []string{program}, flags, keyFlags, args),
 		Env:     slices.Concat(homeEnv(), s.agent.Env, modelEnv, c.StringSlice("env")),
 		Reach:   pipelinerun.Reach{Secrets: secrets, Typed: true},
 	}
@@ -183,6 +183,20 @@ func (s *session) keys(ctx context.Context, c *cli.Context) (secrets, hosts, fla
 		}
 	}
 	return secrets, hosts, flags, nil
+}
+
+// renameKeys returns the start of a command line that moves keys to the variables that the agent has instead.
+func (s *session) renameKeys(secrets []string) []string {
+	script := ""
+	for _, key := range s.agent.Keys {
+		if key.As != "" && slices.Contains(secrets, key.Variable) {
+			script += fmt.Sprintf(`export %s="$%s"; unset %[2]s; `, key.As, key.Variable)
+		}
+	}
+	if script == "" {
+		return nil
+	}
+	return []string{"/bin/sh", "-c", script + `exec "$@"`, "sh"}
 }
 
 // modelHost returns the host of the model that a variable of this process names, and the variable.

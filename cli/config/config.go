@@ -39,6 +39,8 @@ type Config struct {
 
 	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
 
+	Agents map[string]Agent // the operator's own agents, by the name that sandboxmcp agent takes
+
 	origins map[string]string // sources of non-default values, by key: see Setting.From
 }
 
@@ -134,7 +136,7 @@ type Setting struct {
 }
 
 // Origins returns each setting with its source: first those that every configuration has, then certificates, templates,
-// runtimes, data and profiles by name.
+// runtimes, agents, data and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	add := func(list []setting) {
@@ -157,6 +159,10 @@ func (c Config) Origins() []Setting {
 		if one.Driver != "" {
 			all = append(all, Setting{key + ".driver", yamlWord(one.Driver), c.From(key + ".driver")})
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		one := c.Agents[name]
+		add(one.settings("agents." + name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Data)) {
 		all = append(all, Setting{"data." + name, yamlWord(c.Data[name]), c.From("data." + name)})

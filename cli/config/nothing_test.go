@@ -13,6 +13,10 @@ import (
 // emptyLists are the settings that accept an empty list, with its meaning, which is never "all". A list that is left
 // out has its default.
 var emptyLists = map[string]string{
+	"agents.x.allow":           "nothing may be reached without a question",
+	"agents.x.env":             "no variables",
+	"agents.x.home":            "no files",
+	"agents.x.secrets":         "no secrets",
 	"audit.capture":            "rows hold hashes alone",
 	"audit.push":               "checkpoints are pushed nowhere",
 	"containers.gpus":          "no graphics processors",

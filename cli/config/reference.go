@@ -41,6 +41,11 @@ func Reference() []Entry {
 		Entry{"runtimes.NAME.check", "", "a list of words", "[]", "program that checks the syntax of the code without running it"},
 		Entry{"runtimes.NAME.kernel", "", "a list of words", "[]", "program that keeps sessions of language NAME; {driver} is the file that driver names"},
 		Entry{"runtimes.NAME.driver", "", "a path", None, "file of this machine that each session's sandbox gets for its kernel"},
+		Entry{"agents.NAME.command", "", "a list of words", "needed", "program of the agent NAME of sandboxmcp agent, and its first arguments"},
+		Entry{"agents.NAME.allow", "", "a list", "[]", "hosts that it reaches without a question"},
+		Entry{"agents.NAME.home", "", "a list of paths", "[]", "files below your home directory, without credentials, that a new home of the agent may have"},
+		Entry{"agents.NAME.secrets", "", "a list", "[]", "secrets of the vault that it uses, each bound to hosts, as placeholders in variables of these names"},
+		Entry{"agents.NAME.env", "", "a list", "[]", "its environment variables, as NAME=VALUE"},
 		Entry{"data.NAME", "", "a path", None, "directory that runs and sessions which ask for NAME see, read-only, as /data/NAME"},
 		Entry{"profiles.NAME.require", "", None + ", a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // testTerminal is a console on a pseudo-terminal, with a broker and the text on the screen.
@@ -221,5 +224,56 @@ func TestNoTerminal(t *testing.T) {
 	_, tty := ptytest.Open(t)
 	if isControlling(tty) {
 		t.Error("another's terminal is taken for ours")
+	}
+}
+
+// A question takes the place of the screen of a program that has the terminal for itself, and one key answers it.
+func TestQuestionOverScreen(t *testing.T) {
+	for _, tt := range []struct {
+		drawn, typed string
+		want, draws  bool
+	}{
+		{"\x1b[?1000h\x1b[?25lhello", "y", true, false},
+		{"\x1b[?1049hhello", "xyz\x1b[3;5Rq\x1b", false, true}, // of keys that arrive together, none counts
+		{"\x1b[>1uhello", "n", false, false},
+	} {
+		s := newTestTerminal(t)
+		var tty uintptr
+		raw, err := s.c.tty.SyscallConn() // Fd would make reads ignore deadlines
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { tty = fd })
+		}
+		if err == nil {
+			_, err = term.MakeRaw(int(tty))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		screen := &terminal.ScreenFilter{W: s.seen}
+		redrawn := false
+		q := &run.Request{}
+		q.Stdout = screen
+		s.c.AttendScreen(q, s.b, screen, func() { redrawn = true })
+		io.WriteString(q.Stdout, tt.drawn)
+		answer := s.submitQuestion(t.Context(), "example.com\x1b[2J")
+		s.waitForText("Press y for yes, n for no. ")
+		for part := range strings.SplitAfterSeq(tt.typed, "q") {
+			s.typeText(part)
+			hosttest.Until(t, "it is read", func() bool {
+				waits, err := unix.IoctlGetInt(int(tty), unix.TIOCINQ)
+				return err == nil && waits == 0
+			})
+		}
+		if a := <-answer; a.Allowed != tt.want {
+			t.Errorf("%q: got %+v", tt.typed, a)
+		}
+		text := s.seen.String()
+		hosttest.Until(t, "the screen is given back", func() bool {
+			text = s.seen.String()
+			return strings.HasSuffix(text, "\x1b[?1049l") || tt.draws || strings.Contains(text, "\x1b[?1000h\x1b[?25l")
+		})
+		if strings.Contains(text, "example.com\x1b") || redrawn != tt.draws {
+			t.Errorf("the terminal got %q, drawn again: %v", text, redrawn)
+		}
 	}
 }

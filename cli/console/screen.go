@@ -1,9 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -34,8 +35,8 @@ func (t *Console) poseOverScreen(ctx context.Context, q approval.Question) (bool
 			t.drawn.redraw()
 		}
 	}()
-	text, _ := strings.CutSuffix(formatQuestion(q), "[y/N] ")
-	if !t.writeText(ctx, leave+strings.ReplaceAll(text, "\n", "\r\n")+"Press y for yes, n for no. ") {
+	text := fmt.Sprintf("sandboxmcp: %s wants to connect to %s\r\nallow it until it ends? Press y for yes, n for no. ", cmp.Or(terminal.Visible(q.Client), "the program"), terminal.Visible(q.What))
+	if !t.writeText(ctx, leave+text) {
 		return false, io.ErrClosedPipe
 	}
 	t.collectEarly(ctx)
