@@ -165,6 +165,7 @@ func testChanges(t *testing.T, b *bench) {
 		{"other kinds", `rm -r a link empty; echo x >a; mkdir link; ln -s same empty; rm same; mkdir same`, map[string]string{
 			"a": "-rw-r--r-- x", "link": "drwxr-xr-x", "empty": "to same", "same": "drwxr-xr-x"}},
 		{"what was added is removed", `echo x >x; mkdir y; echo z >y/z; rm -r x y; mv given g; mv g given`, nil},
+		{"files of tools", `cd; echo x >.history; mkdir -p .cache ${XDG_CACHE_HOME:-.}/x`, nil},
 		{"a FIFO", `mkfifo p; rm fifo 2>/dev/null || true`, map[string]string{"p": "prw-r--r--"}},
 		{"names", `echo x >$'new\nline'; echo x >` + long + `; echo x >$'\xff\xfe'; echo x >'a:b,c\d'; mkdir -p ` + deep + `; echo x >` + deep + `/x`,
 			map[string]string{"new\nline": "-rw-r--r-- x", long: "-rw-r--r-- x", "\xff\xfe": "-rw-r--r-- x", `a:b,c\d`: "-rw-r--r-- x", deep + "/x": "-rw-r--r-- x"}},

@@ -122,10 +122,14 @@ func (s *Sandbox) Environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
 	user := "sandbox"
 	switch {
+	case s.host.Propose && s.landlockOnly:
+		home, tmp = s.tmp, s.tmp
 	case s.landlockOnly:
 		home, tmp = s.dir, s.tmp
 	case s.home != "":
 		user, home = backends.Spec{Home: s.home}.User()
+	case s.host.Propose: // otherwise caches of tools would be proposed, too
+		home = tmp
 	}
 	// Numeric libraries start one thread per CPU of the machine, which the limits may not allow.
 	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
@@ -137,6 +141,9 @@ func (s *Sandbox) Environ(extra []string) []string {
 			"\x00LANG=C.UTF-8\x00TMPDIR="+tmp+"\x00XDG_CACHE_HOME="+tmp+"/.cache\x00XDG_CONFIG_HOME="+tmp+"/.config"+
 			"\x00npm_config_cache="+tmp+"/.npm"+
 			"\x00PYTHONUNBUFFERED=1\x00PYTHONDONTWRITEBYTECODE=1", "\x00")...)
+	if s.host.Host != "" { // git refuses directories of other owners, unless they are declared safe
+		env = append(env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	}
 	if s.landlockOnly { // otherwise git sees the host's settings, can't read them, and fails
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}

@@ -266,7 +266,7 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 	tree := slot(r.free)
 	r.set(tree, "open_tree "+host, unix.SYS_OPEN_TREE, cwd, r.str(host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY}
-	options := "redirect_dir=nofollow,metacopy=off,index=off"
+	options := "redirect_dir=nofollow,metacopy=off,index=off,xino=on" // without xino, link(2) gives a file another inode number, which git clone refuses
 	if ids != nil {
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
 	} else { // root's marks are trusted.overlay.*, which no program can write

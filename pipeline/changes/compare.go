@@ -148,6 +148,11 @@ func leaves(name, target string) bool {
 
 // read stores the content of a file that the program left, unless a secret is in it.
 func (c *comparison) read(e *Entry, change backends.Change) error {
+	tooLarge := fmt.Sprintf("the contents of a change set may have %d bytes, and with it there are more", c.content.max)
+	if e.After.Size = change.Size; change.Size > c.content.room() { // unread: a sparse file of a terabyte takes no disk
+		e.Refused = tooLarge
+		return nil
+	}
 	r, err := change.Open()
 	if err != nil {
 		return err
@@ -158,7 +163,7 @@ func (c *comparison) read(e *Entry, change backends.Change) error {
 		return err
 	}
 	sum, stored := sha256.New(), &failing{w: w}
-	from := io.TeeReader(reader{c.ctx, r}, io.MultiWriter(sum, stored))
+	from := io.TeeReader(io.LimitReader(reader{c.ctx, r}, c.content.room()+1), io.MultiWriter(sum, stored))
 	found := false
 	if c.p.Secret != nil {
 		found, err = c.p.Secret(from)
@@ -169,12 +174,14 @@ func (c *comparison) read(e *Entry, change backends.Change) error {
 	if err != nil {
 		return err
 	}
+	if errors.Is(stored.err, errTooLarge) { // it grows
+		e.Refused = tooLarge
+		return c.content.truncate(c.content.end)
+	}
 	e.After.Size, e.After.SHA256 = stored.size, hex.EncodeToString(sum.Sum(nil))
 	switch {
 	case found:
 		e.Refused = "a leased secret is in it"
-	case errors.Is(stored.err, errTooLarge):
-		e.Refused = fmt.Sprintf("the contents of a change set may have %d bytes, and with it there are more", c.content.max)
 	case stored.err != nil:
 		return stored.err
 	default:

@@ -16,7 +16,7 @@ var buildServers = strings.Fields(`jenkinsfile* azure-pipelines*.y*ml appveyor.y
 // caches are hidden files that only their own tool reads, and that hold no commands beyond those of the code beside
 // them, which the same tool runs.
 var caches = strings.Fields(`.pytest_cache .mypy_cache .ruff_cache .coverage .nyc_output node_modules/.bin node_modules/.package-lock.json node_modules/.cache
-	target/.rustc_info.json target/*/.fingerprint target/*/.cargo-lock`)
+	target/.rustc_info.json target/*/.fingerprint target/*/.cargo-*lock`)
 
 // gitData are the files of a repository that commits, fetches and merges write, and that run nothing. All others, such
 // as config and hooks, are held.
@@ -107,7 +107,7 @@ func heldInGit(words []string) string {
 		words = words[2+end:]
 	}
 	switch {
-	case len(words) == 2 && words[0] == "objects" && words[1] == "info", slices.Contains(gitData, words[0]) && !strings.HasSuffix(words[len(words)-1], "alternates"):
+	case len(words) == 2 && (words[0] == "objects" && words[1] == "info" || words[0] == "info" && words[1] == "refs"), slices.Contains(gitData, words[0]) && !strings.HasSuffix(words[len(words)-1], "alternates"):
 		return ""
 	case words[0] == "hooks":
 		return "git runs its hooks on the host"

@@ -66,13 +66,16 @@ func (p *pack) writer() (*writer, error) {
 }
 
 func (w *writer) Write(b []byte) (int, error) {
-	if w.p.end+headSize+w.size+int64(len(b)) > w.p.max {
+	if w.size+int64(len(b)) > w.p.room() {
 		return 0, errTooLarge
 	}
 	n, err := w.p.f.WriteAt(b, w.p.end+headSize+w.size)
 	w.size += int64(n)
 	return n, err
 }
+
+// room returns how many bytes the next content may have.
+func (p *pack) room() int64 { return p.max - p.end - headSize }
 
 // commit adds what was written under its hash.
 func (w *writer) commit(sum string) error {

@@ -18,6 +18,7 @@ import (
 func (p *project) leave(all ...backends.Change) Set {
 	p.t.Helper()
 	proposal := p.proposal("01SET")
+	proposal.MaxBytes = 1 << 20
 	proposal.Changes = func(_ context.Context, f func(backends.Change) error) error {
 		for _, c := range all {
 			if c.Open == nil {
@@ -41,6 +42,14 @@ func (p *project) leave(all ...backends.Change) Set {
 	return set
 }
 
+// zeros is a file without an end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
 func TestRefused(t *testing.T) {
 	secret := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("pw=hunter2\n")), nil }
 	tests := []struct {
@@ -48,6 +57,8 @@ func TestRefused(t *testing.T) {
 		change backends.Change
 		want   string
 	}{
+		{"sparse", backends.Change{Size: 1 << 50, Open: func() (io.ReadCloser, error) { panic("it is read") }}, "there are more"},
+		{"grows", backends.Change{Open: func() (io.ReadCloser, error) { return io.NopCloser(zeros{}), nil }}, "there are more"},
 		{"device", backends.Change{Mode: fs.ModeDevice | fs.ModeCharDevice}, "a device"},
 		{"socket", backends.Change{Mode: fs.ModeSocket}, "a socket"},
 		{"fifo", backends.Change{Mode: fs.ModeNamedPipe}, "a FIFO"},
@@ -119,11 +130,11 @@ func TestHeld(t *testing.T) {
 		"Jenkinsfile": true, "azure-pipelines.yml": true, "lefthook.yml": true, "x.pth": true, ".mcp.json": true, ".npmrc": true, "venv/bin/python": true,
 		".git": false, ".git/HEAD": false, ".git/index": false, ".git/objects": false, ".git/objects/12/345": false, ".git/objects/info": false,
 		".git/objects/info/alternates": true, ".git/refs/heads/main": false, ".git/logs/HEAD": false, ".git/packed-refs": false, ".git/COMMIT_EDITMSG": false,
-		".git/config": true, ".git/config.worktree": true, ".git/hooks/pre-commit": true, ".git/hooks": true, ".git/info/attributes": true, ".git/info/exclude": true,
+		".git/config": true, ".git/config.worktree": true, ".git/hooks/pre-commit": true, ".git/hooks": true, ".git/info/attributes": true, ".git/info/exclude": true, ".git/info/refs": false,
 		".git/modules/lib/config": true, ".git/modules/a/b/objects/1": false, ".git/modules/a/b/hooks/x": true, ".git/modules/lib/HEAD": false,
 		".git/worktrees/w/HEAD": false, ".git/worktrees/w/gitdir": true, ".git/rebase-merge/git-rebase-todo": true,
 		".GIT/config": true, "git~1/config": true, "sub/.git/config": true, "hooks/pre-commit": true,
-		"node_modules/.bin/x": false, ".pytest_cache/v/x": false, "target/debug/.fingerprint/x": false, "node_modules/x/.envrc": true,
+		"node_modules/.bin/x": false, ".pytest_cache/v/x": false, "target/debug/.fingerprint/x": false, "target/debug/.cargo-build-lock": false, "node_modules/x/.envrc": true,
 	}
 	for name, want := range tests {
 		if got := heldBecause(name); (got != "") != want {
