@@ -375,7 +375,7 @@ func testHostChanges(t *testing.T, b *bench) {
 			}
 		}
 		return nil
-	}); err != nil || !seen["x"] || !seen["a/b/new"] {
+	}); err != nil || !seen["x"] || !seen["a/b/new"] || seen["nothing"] {
 		t.Errorf("got %v, %v", seen, err)
 	}
 	mustExec(t, s, "bash", "-c", "echo alive").mustSucceed(t)

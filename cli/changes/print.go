@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 )
@@ -12,7 +13,7 @@ import (
 // Colours of a terminal, by what a line begins with or is about.
 const (
 	red, green, plain = "\x1b[31m", "\x1b[32m", "\x1b[0m"
-	collapsed         = 20 // an added directory with more entries is one line
+	collapsed         = 20 // more paths of one directory that were added or removed are one line
 )
 
 // PrintDiff prints a patch for people: added and removed lines in colour on a terminal, and nothing in them that a
@@ -22,19 +23,10 @@ func PrintDiff(w io.Writer, patch string) error {
 	var b strings.Builder
 	for line := range strings.Lines(patch) {
 		colour := colours[line[0]]
-		writeLine(&b, visible(strings.TrimSuffix(line, "\n")), colour, w)
+		writeLine(&b, safetext.Text(strings.TrimSuffix(line, "\n")), colour, w)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// visible is terminal.Visible with tabs as they are.
-func visible(line string) string {
-	parts := strings.Split(line, "\t")
-	for i, part := range parts {
-		parts[i] = terminal.Visible(part)
-	}
-	return strings.Join(parts, "\t")
 }
 
 func writeLine(b *strings.Builder, line, colour string, w io.Writer) {
@@ -49,12 +41,11 @@ func PrintList(w io.Writer, set changes.Set) error {
 	var b strings.Builder
 	for _, group := range set.Groups(collapsed) {
 		e := group.Entries[0]
-		line := verb(e) + " " + visible(group.Path)
-		switch n := len(group.Entries); {
-		case n > 1:
-			line += "/ (" + terminal.Count(n-1, "path") + ")"
+		line := terminal.Visible(group.String())
+		switch {
+		case len(group.Entries) > 1:
 		case e.RenamedFrom != "":
-			line += " (renamed from " + visible(e.RenamedFrom) + ")"
+			line += " (renamed from " + terminal.Visible(e.RenamedFrom) + ")"
 		case e.Binary:
 			line += " (binary)"
 		case e.Added+e.Removed > 0:
@@ -63,7 +54,7 @@ func PrintList(w io.Writer, set changes.Set) error {
 		colour := ""
 		for _, note := range []struct{ name, why string }{{"refused", e.Refused}, {"held back", e.Held}, {"note", e.Mark}} {
 			if note.why != "" {
-				line += "\n    " + note.name + ": " + visible(note.why)
+				line += "\n    " + note.name + ": " + terminal.Visible(note.why)
 				colour = red
 			}
 		}
@@ -75,17 +66,4 @@ func PrintList(w io.Writer, set changes.Set) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// verb is the letter by which git names a change.
-func verb(e changes.Entry) string {
-	switch {
-	case e.Before.Kind == "":
-		return "A"
-	case e.After.Kind == "":
-		return "D"
-	case e.Before.Kind != e.After.Kind:
-		return "T"
-	}
-	return "M"
 }

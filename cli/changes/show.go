@@ -21,7 +21,7 @@ func (p commands) show(c *cli.Context) error {
 		case c.Bool("stat"):
 			return PrintList(p.Out, set.Set)
 		}
-		text, err := workspace.Diff(ctx, s.Pipeline, s.namespace, set.ID, set.paths)
+		text, err := workspace.Diff(ctx, s.Pipeline, set.Set, set.paths)
 		if err == nil {
 			err = PrintDiff(p.Out, text)
 		}
@@ -37,7 +37,7 @@ func (p commands) show(c *cli.Context) error {
 func (p commands) export(c *cli.Context) error {
 	return p.withSet(c, anyStatus, func(_ context.Context, s store, set target) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {
-			return workspace.Export(w, s.Pipeline, s.namespace, set.ID, set.paths)
+			return workspace.Export(w, s.Pipeline, set.Set, set.paths)
 		})
 	})
 }

@@ -102,7 +102,7 @@ func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, choic
 					done = workspace.Drop{Namespace: set.Namespace, ID: set.ID}
 				case "show":
 					var text string
-					if text, failed = workspace.Diff(ctx, parts.Pipeline, set.Namespace, set.ID, nil); failed == nil {
+					if text, failed = workspace.Diff(ctx, parts.Pipeline, set, nil); failed == nil {
 						failed = review.PrintDiff(p.Err, text)
 					}
 					return failed != nil

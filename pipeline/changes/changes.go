@@ -12,7 +12,7 @@
 // added. A program of the host that has a replaced file open goes on writing to the old one. Extended attributes of a
 // replaced file are lost.
 //
-// Its files stand in this order: open, undo, apply, recover, perform, propose, verify, patch, store, plan, run, stage,
+// Its files stand in this order: open, undo, apply, recover, perform, propose, verify, patch, group, store, plan, run, stage,
 // journal, compare, rename, mark, held, merge, lines, pack, tree, changes, quote.
 package changes
 
@@ -146,31 +146,6 @@ func (c Summary) String() string {
 		text += fmt.Sprintf(", %d refused", c.Refused)
 	}
 	return text
-}
-
-// Group is one line of a list for people: one entry, or a directory that holds nothing but additions.
-type Group struct {
-	Path    string
-	Entries []Entry
-}
-
-// Groups returns the entries in their order, where each directory that was added with more than limit entries in it,
-// none of them held, refused or marked, is one group.
-func (s Set) Groups(limit int) (groups []Group) {
-	for i := 0; i < len(s.Entries); {
-		end := i + 1
-		if e := s.Entries[i]; e.After.Kind == Directory && e.Before.Kind == "" {
-			for end < len(s.Entries) && strings.HasPrefix(s.Entries[end].Path, e.Path+"/") && s.Entries[end].Held+s.Entries[end].Refused+s.Entries[end].Mark == "" {
-				end++
-			}
-			if end-i-1 <= limit || end < len(s.Entries) && strings.HasPrefix(s.Entries[end].Path, e.Path+"/") {
-				end = i + 1
-			}
-		}
-		groups = append(groups, Group{s.Entries[i].Path, s.Entries[i:end]})
-		i = end
-	}
-	return groups
 }
 
 // Conflict is a path that can't be applied, and why.

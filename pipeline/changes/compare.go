@@ -310,7 +310,9 @@ func (c *comparison) describe(e *Entry) {
 	now, okNow := c.content.read(e.After, maxText)
 	if e.Binary = !okOld || !okNow || isBinary(old) || isBinary(now); !e.Binary {
 		e.Added, e.Removed = countLines(old, now)
-		e.note(marksOf(e.Path, old, now))
+		if up := c.entries[dirOf(e.Path)]; e.Before.Kind != "" || up == nil || up.Before.Kind != "" { // else all of it is new
+			e.note(marksOf(e.Path, old, now))
+		}
 	}
 }
 

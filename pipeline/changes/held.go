@@ -18,6 +18,11 @@ var buildServers = strings.Fields(`jenkinsfile* azure-pipelines*.y*ml appveyor.y
 var caches = strings.Fields(`.pytest_cache .mypy_cache .ruff_cache .coverage .nyc_output node_modules/.bin node_modules/.package-lock.json node_modules/.cache
 	target/.rustc_info.json target/*/.fingerprint target/*/.cargo-*lock`)
 
+// packageFiles are hidden files of installed packages, whose linters and build servers look at the package alone: whoever
+// runs something of the project runs the code beside them anyway.
+var packageFiles = strings.Fields(`.github .circleci .travis.yml .appveyor.yml .coveralls.yml .codecov.yml .codeclimate.yml .eslint* .nyc* .npmignore .prettier*
+	.jshint* .jscs* .babelrc* .mocharc* .istanbul.yml .zuul.yml .airtap.yml .tap* .lint* .nvmrc .node-version .gitattributes .browserslistrc .changeset .release* .yarn*`)
+
 // gitData are the files of a repository that commits, fetches and merges write, and that run nothing. All others, such
 // as config and hooks, are held.
 var gitData = strings.Fields(`objects refs logs index HEAD ORIG_HEAD FETCH_HEAD MERGE_HEAD MERGE_MSG MERGE_MODE CHERRY_PICK_HEAD REVERT_HEAD AUTO_MERGE
@@ -27,6 +32,7 @@ var gitData = strings.Fields(`objects refs logs index HEAD ORIG_HEAD FETCH_HEAD 
 type verdict struct {
 	why   string
 	cache bool   // it is, or is in, one of caches
+	pkgs  bool   // it is in node_modules
 	inGit bool   // it is, or is in, a repository's .git
 	git   string // its path in that
 }
@@ -59,7 +65,7 @@ func (j judge) path(name string) verdict {
 		return verdict{inGit: true} // the directory alone runs nothing; a file of that name is held by the caller
 	}
 	words := lastWords(name)
-	if matches(caches, words) {
+	if matches(caches, words) || up.pkgs && matches(packageFiles, words) {
 		return verdict{cache: true}
 	}
 	if what := trap.Match("/"+strings.Join(words, "/"), "/"+strings.Join(words[:len(words)-1], "/"), trap.Names); what != "" {
@@ -68,7 +74,7 @@ func (j judge) path(name string) verdict {
 	if matches(buildServers, words) {
 		return verdict{why: "a build server obeys it"}
 	}
-	return verdict{}
+	return verdict{pkgs: up.pkgs || words[len(words)-1] == "node_modules"}
 }
 
 // lastWords returns as many of a path's last names as any name in the lists has.

@@ -16,8 +16,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
+// collapsed is how many paths of one group a diff of a whole set lists one by one.
+const collapsed = 200
+
 // Diff writes what a set changes below some paths, or all of it, as git does. Refused paths are left out, and
-// directories, which git does not know. Names and contents are the program's: who shows them to a person or a model
+// directories, which git does not know; without paths, a large group is one line. Names and contents are the program's: who shows them to a person or a model
 // redacts them and writes out what is hidden in them.
 func (s *Store) Diff(w io.Writer, set Set, paths []string) error {
 	return s.patch(w, set, paths, false)
@@ -56,6 +59,16 @@ func (s *Store) patch(to io.Writer, set Set, paths []string, contents bool) erro
 	for _, e := range chosen {
 		if _, has := chosen[e.RenamedFrom]; has {
 			renamed[e.RenamedFrom] = true
+		}
+	}
+	if len(paths) == 0 && !contents {
+		for _, g := range set.Groups(collapsed) {
+			if len(g.Entries) > 1 {
+				fmt.Fprintf(out, "%s\n", quoteName(g.String()))
+				for _, e := range g.Entries {
+					delete(chosen, e.Path)
+				}
+			}
 		}
 	}
 	for _, e := range set.Entries {

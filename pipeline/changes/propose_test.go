@@ -135,6 +135,8 @@ func TestHeld(t *testing.T) {
 		".git/worktrees/w/HEAD": false, ".git/worktrees/w/gitdir": true, ".git/rebase-merge/git-rebase-todo": true,
 		".GIT/config": true, "git~1/config": true, "sub/.git/config": true, "hooks/pre-commit": true,
 		"node_modules/.bin/x": false, ".pytest_cache/v/x": false, "target/debug/.fingerprint/x": false, "target/debug/.cargo-build-lock": false, "node_modules/x/.envrc": true,
+		"node_modules/x/.eslintrc.js": false, "node_modules/@a/b/.github/workflows/x": false, "node_modules/x/.git/config": true, ".eslintrc": true, "x/.github": true,
+		"node_modules/x/.vscode/tasks.json": true,
 	}
 	for name, want := range tests {
 		if got := heldBecause(name); (got != "") != want {
@@ -223,13 +225,18 @@ func TestNothing(t *testing.T) {
 }
 
 func TestGroups(t *testing.T) {
-	p := newProject(t, map[string]string{"a": "1", "m/z": "2"}).
-		edit(map[string]string{"m/x": "1", "m/y": "2", "m/z": "3", "n/a": "1", "n/b/c": "2", "n/b/d": "3", "n/e": "4", "o/a": "1", "p/a": "1", "p/b": "1", "p/.envrc": "1", "p/c": "1"})
+	p := newProject(t, map[string]string{"a": "1", "m/z": "2", "e/z": "1", "r/a": "1", "r/b/c": "2", "r/d": "3", ".git/objects/1/2": "12"}).
+		edit(map[string]string{"m/x": "1", "m/y": "2", "m/z": "3", "n/a": "1", "n/b/c": "2", "n/b/d": "3", "n/e": "4", "o/a": "1", "p/a": "1", "p/b": "1", "p/.envrc": "1", "p/c": "1",
+			"e/a/x": "1", "e/b/x": "2", "e/z": "2", "r": "!", ".git/objects/1/2": "!", ".git/objects/1/3": "13", ".git/objects/2/4": "24"})
 	var got []string
+	total := 0
 	for _, g := range p.propose().Groups(2) {
-		got = append(got, g.Path)
+		got = append(got, g.String())
+		total += len(g.Entries)
 	}
-	if want := "m/x m/y m/z n o o/a p p/.envrc p/a p/b p/c"; strings.Join(got, " ") != want {
-		t.Errorf("got %q, want %q", got, want)
+	set, _ := p.store.Get("01SET")
+	const want = "M .git/objects/ (4 paths), A e/ (4 paths), M e/z, A m/x, A m/y, M m/z, A n/ (5 paths), A o, A o/a, A p/ (3 paths), A p/.envrc, D r/ (4 paths)"
+	if strings.Join(got, ", ") != want || total != len(set.Entries) {
+		t.Errorf("got %q, want %q; %d of %d entries", got, want, total, len(set.Entries))
 	}
 }

@@ -2,6 +2,8 @@ package workspace
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -13,37 +15,35 @@ import (
 // maxDiff bounds a diff that people or agents read, in bytes.
 const maxDiff = 4 << 20
 
-// Diff returns the change set's difference as a patch, for readers: without the secrets of the namespace. It is cut
-// after maxDiff bytes.
-func Diff(ctx context.Context, p *pipeline.Pipeline, namespace, id string, paths []string) (string, error) {
+// Diff returns the change set's difference as a patch, for readers: without the secrets of the namespace. After maxDiff
+// bytes it is cut, which its last line says.
+func Diff(ctx context.Context, p *pipeline.Pipeline, set changes.Set, paths []string) (string, error) {
 	store, err := openStore(p)
 	if err != nil {
 		return "", err
 	}
-	set, err := find(store, namespace, id)
-	if err != nil {
-		return "", err
-	}
-	lease, err := p.Config.Vault.LeaseAll(ctx, namespace)
+	lease, err := p.Config.Vault.LeaseAll(ctx, set.Namespace)
 	if err != nil {
 		return "", pipeline.RedactionError("the difference", err)
 	}
 	defer lease.Close()
 	var text strings.Builder
-	if err := store.Diff(&limited{w: &text, left: maxDiff}, set, paths); err != nil && err != io.ErrShortWrite {
+	err = store.Diff(&limited{w: &text, left: maxDiff}, set, paths)
+	cut := errors.Is(err, io.ErrShortWrite)
+	if err != nil && !cut {
 		return "", err
 	}
-	v := p.NewRedactor(vault.Leases{lease})
-	return v.CleanEnd(text.String()), nil
+	diff := p.NewRedactor(vault.Leases{lease}).CleanEnd(text.String())
+	if cut {
+		diff = diff[:strings.LastIndexByte(diff, '\n')+1] +
+			fmt.Sprintf("The difference is cut here, after %d MiB: name paths to read them, or export it.\n", maxDiff>>20)
+	}
+	return diff, nil
 }
 
 // Export writes the change set's difference as a patch that git apply takes, with the files as they are.
-func Export(w io.Writer, p *pipeline.Pipeline, namespace, id string, paths []string) error {
+func Export(w io.Writer, p *pipeline.Pipeline, set changes.Set, paths []string) error {
 	store, err := openStore(p)
-	if err != nil {
-		return err
-	}
-	set, err := find(store, namespace, id)
 	if err != nil {
 		return err
 	}

@@ -137,8 +137,21 @@ func TestSecretsStay(t *testing.T) {
 	if done, err := do(p, workspace.Apply{ID: out.Changes.ID, Paths: []string{"key.txt", "a.txt"}}); err != nil || len(done.Left) != 1 || p.read("key.txt") != "" {
 		t.Errorf("applied %+v, %v; key.txt %q", done, err, p.read("key.txt"))
 	}
-	text, err := workspace.Diff(t.Context(), p.Pipeline, "default", out.Changes.ID, nil)
+	text, err := workspace.Diff(t.Context(), p.Pipeline, *out.Changes, nil)
 	if err != nil || strings.Contains(text, "Zx9hV4kq") || !strings.Contains(text, "+more") {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
+// A difference of more than readers get says so.
+func TestLongDiff(t *testing.T) {
+	p := newProject(t)
+	out := p.run("yes line | head -c 5000000 >long; echo end >z.txt")
+	text, err := workspace.Diff(t.Context(), p.Pipeline, *out.Changes, nil)
+	if err != nil || len(text) > 5<<20 || !strings.HasSuffix(text, "\n+line\nThe difference is cut here, after 4 MiB: name paths to read them, or export it.\n") {
+		t.Errorf("%v, %d bytes", err, len(text))
+	}
+	if text, err = workspace.Diff(t.Context(), p.Pipeline, *out.Changes, []string{"z.txt"}); err != nil || !strings.HasSuffix(text, "\n+end\n") {
 		t.Errorf("%v, %s", err, text)
 	}
 }
@@ -152,8 +165,8 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("%T: %v", e, err)
 		}
 	}
-	if _, err := workspace.Diff(t.Context(), p.Pipeline, "other", id, nil); err == nil {
-		t.Error("another namespace reads the difference")
+	if _, err := workspace.Get(p.Pipeline, "other", id); err == nil {
+		t.Error("another namespace reads the change set")
 	}
 	if done, err := do(p, workspace.Drop{ID: id}); err != nil || done.Set.Status != changes.StatusDropped {
 		t.Fatalf("%+v, %v", done, err)

@@ -21,8 +21,8 @@ import (
 // deepest chain of directories that a program makes costs the square of its depth.
 const maxName = unix.PathMax - 1
 
-// proposed are the two sides of a workspace with proposed changes. Names alone decide what changed: whiteouts, opaque
-// directories and other marks of an overlay are not read, since a program may imitate them.
+// proposed are the two sides of a workspace with proposed changes. Names decide what changed. Marks of an overlay, which a
+// program may imitate, only tell a removal from a file of the host that the overlay does not show, since it is newer.
 type proposed struct {
 	upper  *os.Root        // the directory in which an overlay keeps what programs write; nil for a copy
 	lower  *os.Root        // the host's directory below the overlay; nil for a copy
@@ -80,6 +80,21 @@ func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV)
 }
 
+// isOpaque reports whether an overlay shows nothing of a directory of the host, which lies in one that it shows.
+func (p *proposed) isOpaque(dir string) (opaque bool) {
+	d, err := openBelow(p.upper, dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	var value [1]byte
+	for _, name := range []string{"user.overlay.opaque", "trusted.overlay.opaque"} {
+		n, err := unix.Fgetxattr(int(d.Fd()), name, value[:])
+		opaque = opaque || err == nil && n == 1 && value[0] == 'y'
+	}
+	return opaque
+}
+
 func (p *proposed) close() {
 	for _, dir := range []*os.Root{p.upper, p.lower} {
 		if dir != nil {
@@ -102,10 +117,10 @@ func (f *Files) Changes(ctx context.Context, do func(backends.Change) error) err
 	if f.proposed == nil {
 		return backends.ErrNotProposed
 	}
-	for todo := []string{"."}; len(todo) > 0; {
+	for todo := []directory{{name: "."}}; len(todo) > 0; {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		below, err := f.changesIn(ctx, dir, do)
+		below, err := f.changesIn(ctx, dir.name, dir.opaque, do)
 		if err != nil {
 			return err
 		}
@@ -114,9 +129,15 @@ func (f *Files) Changes(ctx context.Context, do func(backends.Change) error) err
 	return nil
 }
 
+// directory is one that Changes is to list; opaque if an overlay shows nothing of the one of that name on the host.
+type directory struct {
+	name   string
+	opaque bool
+}
+
 // changesIn calls do for the changes in one directory, and returns the directories among them. Of a copy, that is
 // everything in it.
-func (f *Files) changesIn(ctx context.Context, dir string, do func(backends.Change) error) (below []string, err error) {
+func (f *Files) changesIn(ctx context.Context, dir string, opaque bool, do func(backends.Change) error) (below []directory, err error) {
 	here, there, err := f.list(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the changes of %q: %w", dir, err)
@@ -135,9 +156,9 @@ func (f *Files) changesIn(ctx context.Context, dir string, do func(backends.Chan
 	for _, name := range there {
 		present[name] = true
 	}
-	before := f.proposed.before(dir)
-	for _, name := range before {
-		if !present[name] {
+	opaque = opaque || f.proposed.upper == nil || f.proposed.isOpaque(dir)
+	for _, name := range f.proposed.before(dir) {
+		if opaque && !present[name] { // else a whiteout is among names
 			names = append(names, name)
 		}
 	}
@@ -158,7 +179,7 @@ func (f *Files) changesIn(ctx context.Context, dir string, do func(backends.Chan
 			return nil, err
 		}
 		if change.Mode.IsDir() && len(name) <= maxName {
-			below = append(below, name)
+			below = append(below, directory{name, opaque})
 		}
 	}
 	return below, nil
