@@ -119,7 +119,8 @@ func TestCutAfterKill(t *testing.T) {
 	}
 }
 
-// What a power failure leaves, an older file, a slot that was written in part, or no file, is no loss.
+// TestAcknowledgedBefore: the leftovers of a power failure (an older file, a partly written slot, or no file) lose
+// no row.
 func TestAcknowledgedBefore(t *testing.T) {
 	path := logPath(t)
 	fill(t, openLog(t, path), 5)

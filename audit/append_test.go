@@ -76,7 +76,8 @@ func TestAppendRefuses(t *testing.T) {
 	wantSound(t, l, 0) // all or none
 }
 
-// What a test cannot show by pulling the plug: which rows wait for the disk, and what becomes of one that fails.
+// TestAppendIsSynchronous checks which rows wait for the disk, and how a failed one is reported: no test can pull
+// the plug.
 func TestAppendIsSynchronous(t *testing.T) {
 	l := openLog(t, logPath(t))
 	asked, disk := make(chan struct{}, 8), make(chan error)

@@ -41,8 +41,8 @@ func attackable(t testing.TB) (path string, rows []Row, notes [][]byte) {
 	return path, rows, notes
 }
 
-// noTriggers drops all triggers, and yesTriggers makes them again as they were: what somebody would do who
-// can write the file and wants to leave no traces.
+// noTriggers returns statements that drop all triggers, and others that restore them: an attacker with write access
+// would use both to leave no traces.
 func noTriggers(t testing.TB) (drop, again []string) {
 	t.Helper()
 	made, err := schema.Objects(t.Context())

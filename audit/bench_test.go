@@ -58,8 +58,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkReceipt is what a run of a server waits for: the row of its start, and then that of its end, with
-// a receipt.
+// BenchmarkReceipt measures the waits of a server's run: the row of its start, and then that of its end, with a
+// receipt.
 func BenchmarkReceipt(b *testing.B) {
 	l := openSigned(b, logPath(b), signing(1000))
 	receipt := bytes.Repeat([]byte("r"), 3000)

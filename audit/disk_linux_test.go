@@ -268,7 +268,7 @@ func fillDisk(t *testing.T, l *Log) (acked int64) {
 	return acked
 }
 
-// An ordinary user who may not write where the log is, or is to be, or not even look there.
+// TestUnwritable opens a log as an ordinary user without write or read permission for its directory.
 func TestUnwritable(t *testing.T) {
 	dir := filepath.Join(publicDir(t), "state")
 	path := filepath.Join(dir, "audit.db")
@@ -296,7 +296,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// openAsUser opens a log as somebody who is not root, and returns what that process said.
+// openAsUser opens a log in a process of an ordinary user, and returns that process's output.
 func openAsUser(t *testing.T, path string) string {
 	t.Helper()
 	cmd := command(t, "open", path)

@@ -41,8 +41,8 @@ func childSign(path string, args []string) error {
 	return nil
 }
 
-// killer starts a child and kills it after a random time from when it says its first word, so that the time
-// it needs to start is not what is tested. It returns what the child said.
+// killer starts a child and kills it at a random time after its first line, so that its start-up time is not part
+// of the test. It returns the child's output.
 func killer(t *testing.T, within time.Duration, name, path string, args ...any) (lines []string) {
 	t.Helper()
 	cmd := command(t, name, path, args...)

@@ -15,8 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// children are what the test binary does instead of testing when it is started again as a process
-// that shares a log with the test.
+// children are the roles of the test binary when it runs as another process that shares a log with the test.
 var children = map[string]func(path string, args []string) error{
 	"write":  childWrite,  // a number of rows from a number of goroutines
 	"runs":   childRuns,   // like a number of runs on the command line
@@ -55,8 +54,8 @@ func command(t testing.TB, name, path string, args ...any) *exec.Cmd {
 	return cmd
 }
 
-// holdLock lets another process execute statements on the database at path and then keep what they
-// locked. The function it returns ends that process.
+// holdLock makes another process execute statements on the database at path and then hold its locks. release ends
+// that process.
 func holdLock(t testing.TB, path string, statements ...any) (release func()) {
 	t.Helper()
 	cmd := command(t, "hold", path, statements...)

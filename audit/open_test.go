@@ -256,7 +256,7 @@ func tamper(t testing.TB, path string, statements ...string) {
 	}
 }
 
-// TestCreateRemovesAbandoned leaves what a process that was killed while it made the log would.
+// TestCreateRemovesAbandoned simulates the leftovers of a process that was killed while it created the log.
 func TestCreateRemovesAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	abandoned, recent := filepath.Join(dir, ".new-audit-1"), filepath.Join(dir, ".new-audit-2")

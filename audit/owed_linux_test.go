@@ -33,8 +33,8 @@ func wantLate(t *testing.T, l *Log, run string) {
 	}
 }
 
-// A row of what has happened in any case is not lost on a full disk: not in this process, and not where another one
-// opens the log later. That rows can't be written shows, and that they can again.
+// TestOwed: a row about an event that has happened survives a full disk, in this process and in one that opens the
+// log later. The status reports that rows can't be written, and that they can be again.
 func TestOwed(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -81,7 +81,7 @@ func TestOwed(t *testing.T) {
 	}
 }
 
-// fillRest takes what a disk has left where a large row did not fit, so that a small one does not, either.
+// fillRest fills the rest of a disk that had no room for a large row, so that a small one does not fit either.
 func fillRest(t *testing.T, dir string, l *Log) {
 	t.Helper()
 	takeAll(t, dir)
@@ -143,8 +143,8 @@ func TestOwedTorn(t *testing.T) {
 	}
 }
 
-// A process that dies between writing what is owed and clearing the file has no row written twice, and numbers stay as
-// they are.
+// TestOwedOnce: if a process dies between writing the owed rows and clearing their file, no row is written twice,
+// and numbers stay unchanged.
 func TestOwedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	entries := []Entry{gone("one"), gone("two")}

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A process that is killed while it makes the log leaves none or a whole one, and what else it leaves is nobody's after
-// a minute.
+// TestKillWhileMaking: a process that is killed while it creates the log leaves no log or a complete one, and its
+// other files are removed after a minute.
 func TestKillWhileMaking(t *testing.T) {
 	kills, made, abandoned := hosttest.Rounds(15, 40), 0, 0
 	within := lasts(t, "open", logPath(t))

@@ -54,7 +54,7 @@ func TestProof(t *testing.T) {
 		_, err := l.Proof(t.Context(), id)
 		wantError(t, err, want)
 	}
-	// Without a key, it needs the checkpoint of somebody who had one.
+	// Without a key, it needs a checkpoint that was signed before.
 	reader := openLog(t, path)
 	if _, err := reader.Proof(t.Context(), "7"); err != nil {
 		t.Error(err)
@@ -64,7 +64,7 @@ func TestProof(t *testing.T) {
 	wantError(t, err, "not signed yet")
 }
 
-// referenceCheck checks a proof with golang.org/x/mod alone, as somebody would who only knows the formats.
+// referenceCheck checks a proof with golang.org/x/mod only, like a reader that only knows the formats.
 func referenceCheck(text []byte, key ed25519.PublicKey) error {
 	head, msg, _ := strings.Cut(string(text), "\n\n")
 	lines := strings.Split(head, "\n")
@@ -222,7 +222,8 @@ func TestCheckProofRefuses(t *testing.T) {
 	}
 }
 
-// What is not a proof is an error, never a crash, and a proof of anything else than row 2 would be a forgery.
+// FuzzCheckProof: invalid proofs are errors, never a crash, and a proof of anything other than row 2 would be a
+// forgery.
 func FuzzCheckProof(f *testing.F) {
 	good, err := os.ReadFile("testdata/row2.tlog-proof")
 	if err != nil {

@@ -402,8 +402,8 @@ func TestReopenedWithoutRow(t *testing.T) {
 	}
 }
 
-// TestRotateKilledBeforeFile: whoever is killed after the last checkpoint of a file, and before the file beside the log
-// has it, leaves a log that goes on.
+// TestRotateKilledBeforeFile: a process killed between the last checkpoint of a file and its copy beside the log
+// leaves a usable log.
 func TestRotateKilledBeforeFile(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(100))
@@ -433,8 +433,8 @@ func TestRotateKilledBeforeFile(t *testing.T) {
 	}
 }
 
-// A process that signs a closed file, when others have gone on and signed in the next one, takes that for no older
-// copy, and what it signs does not replace the newer checkpoint.
+// TestSignsClosedFileLate: a process that signs a closed file after others have signed the next one does not
+// mistake that for an older copy, and its signature does not replace the newer checkpoint.
 func TestSignsClosedFileLate(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		path := logPath(t)

@@ -83,7 +83,7 @@ func (m *madeRuns) envelope(payload []byte) []byte {
 	return fmt.Appendf(nil, `{"payloadType":"application/vnd.in-toto+json","payload":"%s","signatures":[{"keyid":"%s","sig":"%s"}]}`, text(payload), m.key, text(sig))
 }
 
-// reader is for what is random in a run.
+// reader returns the source of a run's random values.
 func (m *madeRuns) reader() *rand.ChaCha8 {
 	var seed [32]byte
 	for i := range seed {

@@ -269,7 +269,7 @@ func readOrigin(ctx context.Context, q statefile.Querier) (string, error) {
 	return c.Origin, err
 }
 
-// newestCheckpoint reads the newest checkpoint without checking who signed it; note is nil if there is none.
+// newestCheckpoint reads the newest checkpoint without checking its signer; note is nil if there is none.
 func newestCheckpoint(ctx context.Context, q statefile.Querier) (c checkpoint.Head, note []byte, err error) {
 	var size int64
 	err = q.QueryRowContext(ctx, "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1").Scan(&size, &note)

@@ -93,8 +93,8 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 		conn.Close()
 		return err
 	}
-	for sql, s := range map[string]**sql.Stmt{"BEGIN IMMEDIATE": &w.beginStmt, "COMMIT": &w.commitStmt} {
-		if *s, err = conn.PrepareContext(ctx, sql); err != nil {
+	for statement, s := range map[string]**sql.Stmt{"BEGIN IMMEDIATE": &w.beginStmt, "COMMIT": &w.commitStmt} {
+		if *s, err = conn.PrepareContext(ctx, statement); err != nil {
 			w.close()
 			conn.Close()
 			return err

@@ -12,19 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Cover is a place inside of a sandbox that must be covered, because a mount would show a hidden file there.
+// Cover is a path inside a sandbox that must be covered, because a mount would show a hidden file there.
 type Cover struct {
 	Inside string
-	Dir    bool // an empty, read-only directory; else an empty or unreadable file
+	Dir    bool // cover with an empty, read-only directory; else with an empty or unreadable file
 }
 
 // Hidden are files and directories of the host that no program may see, such as the server's keys, at their present
-// places: with links followed, by every mount that shows them, and under every other name of theirs, since what decides
-// is device and inode. Copies, hard links to files in a hidden directory and other file systems with the same content
-// are not known.
+// paths: with links resolved, by every mount that shows them, and under all their other names, since device and
+// inode decide. Copies, hard links to files in a hidden directory and other file systems with the same content are
+// not recognised.
 type Hidden struct {
 	names  []string // as configured
-	places []place  // present locations, none within another
+	places []place  // present paths, none below another
 	above  map[string]fs.FileInfo
 	mounts mountTable
 }
@@ -43,7 +43,7 @@ func LocateHidden(names []string) Hidden {
 		case err == nil:
 			found = append(found, real)
 		case !errors.Is(err, fs.ErrNotExist):
-			found = append(found, filepath.Clean(name)) // to cover it may fail, and to pass it over would show it
+			found = append(found, filepath.Clean(name)) // covering it may fail, but ignoring it would show it
 		}
 	}
 	h := Hidden{names: slices.Concat(names, found), above: map[string]fs.FileInfo{}, mounts: readMounts()}
@@ -74,11 +74,11 @@ func parentDirs(name string) iter.Seq[string] {
 	}
 }
 
-// sameFile reports whether both are known, and one file.
+// sameFile reports whether both are known and the same file.
 func sameFile(a, b fs.FileInfo) bool { return a != nil && b != nil && os.SameFile(a, b) }
 
-// pathIn returns the path of a place relative to the directory host that holds it, by its words or as the same directory;
-// "" if it does not.
+// pathIn returns the path of a place relative to the directory host that contains it, by its text or by the
+// directory's identity; "" if host does not contain it.
 func (h Hidden) pathIn(p place, host string, identity fs.FileInfo) string {
 	for dir := range parentDirs(p.path) {
 		if dir == filepath.Clean(host) || sameFile(h.above[dir], identity) {
@@ -89,8 +89,8 @@ func (h Hidden) pathIn(p place, host string, identity fs.FileInfo) string {
 	return ""
 }
 
-// Check refuses mounts that can't be covered: asked is the request's spec, real has its links followed. A name within a
-// hidden one was chosen by the server itself, such as a directory of packages, and passes.
+// Check refuses mounts that can't be covered: asked is the request's spec, real has its links resolved. A name
+// within a hidden one was chosen by the server itself, such as a directory of packages, and passes.
 func (h Hidden) Check(asked, real Spec) error {
 	for i, m := range append(slices.Clone(real.Mounts), real.Workspace) {
 		name := asked.Workspace.Host
@@ -110,19 +110,19 @@ func (h Hidden) Check(asked, real Spec) error {
 	return nil
 }
 
-// Submount is what is mounted below a path of the host.
+// Submount is a mount below a path of the host.
 type Submount struct {
 	Path   string
-	File   bool // it is no directory
+	File   bool // not a directory
 	Closed bool // a file system of the kernel's own, such as proc, or one that this process can't enter
 }
 
-// Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below
-// what is closed.
+// Submounts returns the mounts below a path of the host without links, upper ones first, without those below closed
+// ones.
 func Submounts(host string) []Submount { return readMounts().submounts(host) }
 
-// CoversIn returns the places to cover within a mount whose links were followed: of hidden files, and of the kernel's own
-// file systems, which would show the host.
+// CoversIn returns the paths to cover within a mount whose links were resolved: of hidden files, and of the
+// kernel's own file systems, which would show the host.
 func (h Hidden) CoversIn(m Mount) (list []Cover) {
 	for _, sub := range h.mounts.submounts(m.Host) {
 		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && sub.Closed {
@@ -139,7 +139,7 @@ func (h Hidden) CoversIn(m Mount) (list []Cover) {
 	return list
 }
 
-// RefuseUncovered refuses mounts with hidden files in them, for a backend that can't cover anything.
+// RefuseUncovered refuses mounts that contain hidden files, for a backend that can't cover anything.
 func (h Hidden) RefuseUncovered(spec Spec, why string) error {
 	for _, m := range append(slices.Clone(spec.Mounts), Mount{Host: spec.Workspace.Host, Inside: spec.Workspace.Host}) {
 		if covers := h.CoversIn(m); m.Host != "" && len(covers) > 0 {
@@ -149,8 +149,8 @@ func (h Hidden) RefuseUncovered(spec Spec, why string) error {
 	return nil
 }
 
-// PlaceAround returns the hidden place that a path of the host, whose links were followed, is or lies in; "" if there is
-// none.
+// PlaceAround returns the hidden place that equals or contains a path of the host, whose links were resolved; "" if
+// there is none.
 func (h Hidden) PlaceAround(real string) string {
 	for _, p := range h.places {
 		if paths.Within(real, p.path) {
@@ -178,8 +178,8 @@ func (h Hidden) placeOf(name string) string {
 	return ""
 }
 
-// FirstWithin returns a hidden place that is, or lies in, a directory of the host, whose links were followed; "" if none
-// does.
+// FirstWithin returns a hidden place that equals or is inside a directory of the host, whose links were resolved;
+// "" if there is none.
 func (h Hidden) FirstWithin(dir string) string {
 	info, _ := os.Stat(dir)
 	for _, p := range h.places {

@@ -13,14 +13,15 @@ import (
 type mounted struct {
 	id     uint64
 	device string // "major:minor" of the file system
-	root   string // the directory of it that is mounted
+	root   string // its directory that is mounted
 	point  string // the mount point
-	kind   string // the type of file system
+	kind   string // the file system's type
 }
 
 type mountTable []mounted
 
-// readMounts returns the mounts of this process; none without /proc, without which a sandbox can't mount anything either.
+// readMounts returns the mounts of this process; none without /proc, without which a sandbox can't mount anything
+// either.
 func readMounts() (table mountTable) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
@@ -35,8 +36,8 @@ func readMounts() (table mountTable) {
 	return table
 }
 
-// otherNames returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
-// contents.
+// otherNames returns the names that other mounts give to places: mounts of the same directory, of a parent, and of
+// its contents.
 func (table mountTable) otherNames(places []string) (names []string) {
 	for _, place := range places {
 		on, rest := mountOf(table, place)
@@ -55,7 +56,7 @@ func (table mountTable) otherNames(places []string) (names []string) {
 			} else if !paths.Below(m.root, there) {
 				continue
 			}
-			// Another mount may lie over it, and show something else.
+			// Another mount may cover it, and show something else.
 			if top, _ := mountOf(table, name); top == i {
 				names = append(names, name)
 			}

@@ -2,7 +2,7 @@
 
 package backends
 
-// mountTable has no mounts: on other systems, the engines' machines have mounts of their own.
+// mountTable is empty: on other systems, the engines' machines have mounts of their own.
 type mountTable struct{}
 
 func readMounts() (none mountTable) { return none }

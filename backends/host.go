@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// ResolveMounts returns spec with the host's links in its mounts and workspace followed, so that the checked path is
-// the mounted path. It refuses paths that can't be shown, and paths that would give access to more than files: the
-// whole host, its devices and kernel, and the control sockets of container engines. engines are addresses of engines in
-// addition to the usual ones.
+// ResolveMounts returns spec with the host's links in its mounts and workspace resolved, so that the checked path
+// is the mounted path. It refuses paths that can't be mounted, and paths that would give access to more than files:
+// the whole host, its devices and kernel, and the control sockets of container engines. engines are addresses of
+// engines in addition to the usual ones.
 func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	if len(spec.Mounts) == 0 && spec.Workspace.Host == "" {
 		return spec, nil
@@ -40,9 +40,9 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	return spec, checkSystem(append(slices.Clone(spec.Mounts), spec.Workspace))
 }
 
-// checkSystem refuses that root shows a directory of the operating system for writing, by whatever name: links in it
-// are trusted, see [hostfs.SystemDirs]. Nor can changes of one be proposed, for which the program would read what its
-// owner root may.
+// checkSystem refuses writable mounts by root of directories of the operating system, by whatever name: links in
+// them are trusted, see [hostfs.SystemDirs]. It also refuses proposing changes of one, since the program would read
+// everything that its owner root may.
 func checkSystem(mounts []Mount) error {
 	mounts = slices.DeleteFunc(mounts, func(m Mount) bool { return !m.Write && !m.Propose })
 	if len(mounts) == 0 || os.Geteuid() != 0 {
@@ -67,7 +67,7 @@ func resolveMount(host string, sockets []string) (string, error) {
 		return "", RefuseMount(host, "is not an absolute, clean path")
 	}
 	real := ""
-	_, err := os.Stat(host) // which names all of it in its error
+	_, err := os.Stat(host) // its error contains the complete path
 	if err == nil {
 		real, err = filepath.EvalSymlinks(host)
 	}
@@ -96,8 +96,8 @@ func resolveMount(host string, sockets []string) (string, error) {
 	return real, nil
 }
 
-// checkReadable returns the reason why a directory can't be listed or entered. Files are not checked: opening them is left
-// to the program.
+// checkReadable returns the reason why a directory can't be listed or entered. It does not check files: the program
+// opens them itself.
 func checkReadable(name string) error {
 	info, err := os.Stat(name)
 	if err != nil || !info.IsDir() {
@@ -112,8 +112,8 @@ func checkReadable(name string) error {
 	return err
 }
 
-// engineSockets returns the paths of container engines' sockets, with links followed, whose directory exists. Addresses
-// of other kinds are left out.
+// engineSockets returns the paths of container engines' sockets, with links resolved, whose directory exists. It
+// ignores other kinds of addresses.
 func engineSockets(more []string) []string {
 	list := append(EngineSockets(os.Getenv, os.Getuid()), os.Getenv("DOCKER_HOST"), os.Getenv("CONTAINER_HOST"))
 	var found []string

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Containment lists the layers that held a program, as read back from the kernel, not as requested.
+// Containment lists the layers that were in force for a program, as read back from the kernel, not as requested.
 type Containment struct {
 	Backend string
 	Profile string
@@ -19,7 +19,7 @@ type Containment struct {
 type Layer struct {
 	Name    string `json:"name" redact:"-"`
 	InForce bool   `json:"in_force"`
-	Detail  string `json:"detail,omitempty"` // specifics: "ABI 7", "v1: memory pids cpu"; or why it is not in force
+	Detail  string `json:"detail,omitempty"` // specifics: "ABI 7", "v1: memory pids cpu"; or why the layer is not in force
 }
 
 // InForce returns the names of the layers in force.
@@ -58,15 +58,15 @@ var ContainmentLayers = []string{
 	LayerLandlock, LayerSeccomp, LayerCaps, LayerNNP,
 }
 
-// EngineLayers are the containment layers that every container engine gives. A container has the other layers where the
-// host does: a user namespace where the engine is rootless or maps users, Landlock where the kernel has it, a time
+// EngineLayers are the containment layers that every container engine provides. A container has the other layers if
+// the host does: a user namespace if the engine is rootless or maps users, Landlock if the kernel has it, a time
 // namespace never.
 var EngineLayers = []string{
 	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
 }
 
-// UntriedLayers returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal
-// with its reason, and all others as not tried.
+// UntriedLayers returns the layers of a probe whose sandbox could not be started because of err: the layer of a
+// *Refusal with its reason, and all others as not tried.
 func UntriedLayers(err error) []LayerProbe {
 	refusal, is := errors.AsType[*Refusal](err)
 	if !is {
@@ -83,7 +83,7 @@ func UntriedLayers(err error) []LayerProbe {
 	return list
 }
 
-// TriedLayers returns the layers of a sandbox as a probe reports them, each that is not in force with its remedy.
+// TriedLayers returns the layers of a sandbox in a probe's format, each missing one with its remedy.
 func TriedLayers(layers []Layer, remedies map[string]remedy.Text) (list []LayerProbe) {
 	for _, l := range layers {
 		probe := LayerProbe{Layer: l}
@@ -99,21 +99,21 @@ func TriedLayers(layers []Layer, remedies map[string]remedy.Text) (list []LayerP
 type Probe struct {
 	Backend  string
 	Usable   bool        // a sandbox of the requested profile can run
-	Why      remedy.Text // why it is not usable, or which engine it is
+	Why      remedy.Text // why it is not usable, or the name of the engine
 	Layers   []LayerProbe
 	Runtimes []Runtime
 }
 
-// LayerProbe reports whether a layer can be had on this host.
+// LayerProbe reports whether a layer is available on this host.
 type LayerProbe struct {
 	Layer
-	Remedy remedy.Text // where it can't be had
+	Remedy remedy.Text // if it is not available
 }
 
 // Runtime is one interpreter found on the host or in an image.
 type Runtime struct {
 	Name    string // "python", "node", "shell"
-	Path    string // the real program, links and shims resolved; "" when missing
+	Path    string // the program itself, links and shims resolved; "" if missing
 	Version string
-	Why     remedy.Text // where it was found, or why it is missing and what to install
+	Why     remedy.Text // how it was found, or why it is missing and what to install
 }

@@ -6,19 +6,19 @@ import (
 
 // Limits bound one sandbox. A zero field means its value in DefaultLimits, never "no limit".
 type Limits struct {
-	RAM       int64         // bytes, of all processes together, without the workspace's files
-	Wall      time.Duration // of one Exec
+	RAM       int64         // bytes of all processes together, without the workspace's files
+	Wall      time.Duration // per Exec
 	CPU       float64       // cores
-	Processes int           // in addition to those that the interpreter needs for its own start
+	Processes int           // in addition to those of the interpreter itself
 	Disk      int64         // bytes, for /workspace, /tmp and /dev/shm together
 }
 
-// DefaultLimits apply to a sandbox without limits of its own.
+// DefaultLimits apply to a sandbox without explicit limits.
 var DefaultLimits = Limits{
 	RAM:       512 << 20,
 	Wall:      60 * time.Second,
 	CPU:       1,
-	Processes: 256, // pools of threads of numpy, npm and pytest have as many as there are cores, and a few of them
+	Processes: 256, // thread pools of numpy, npm and pytest have one thread per core, and a program may have several
 	Disk:      512 << 20,
 }
 
@@ -37,12 +37,12 @@ func positiveOr[T int | int64 | float64 | time.Duration](n, d T) T {
 	return d
 }
 
-// CappedBy returns the smaller one of each field of l and caps.
+// CappedBy returns the smaller value of each field of l and caps.
 func (l Limits) CappedBy(caps Limits) Limits {
 	return Limits{min(l.RAM, caps.RAM), min(l.Wall, caps.Wall), min(l.CPU, caps.CPU), min(l.Processes, caps.Processes), min(l.Disk, caps.Disk)}
 }
 
-// MaxTasks returns how many threads may exist at once in a sandbox for a language: the processes that its limit grants,
+// MaxTasks returns the maximum number of concurrent threads in a sandbox for a language: the limit of processes,
 // PID 1, and the interpreter's own threads. Those are V8's and libuv's pools for node, and as many for a shell or a
 // command, which starts other interpreters.
 func MaxTasks(language string, processes int) int {

@@ -10,20 +10,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Workspace is the directory of the program's files, inside, and GuestPath this program's own file, with [Spec.Guest].
+// Workspace is the path of the program's files inside, and GuestPath that of this program's own file, with
+// [Spec.Guest].
 const (
 	Workspace = "/workspace"
 	GuestPath = "/.sandboxmcp/init"
 )
 
-// SystemDirs are the operating system's own directories, besides /etc. Programs see them read-only.
+// SystemDirs are the operating system's own directories, except /etc. Programs see them read-only.
 var SystemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
 // maxMounts bounds the mounts of a sandbox. A hardened process passes a descriptor for each writable mount, and a
 // message holds 32 descriptors.
 const maxMounts = 24
 
-// CheckPlaces refuses mounts whose place inside is not available: in directories of the system or of the sandbox
+// CheckPlaces refuses mounts whose path inside is not available: in directories of the system or of the sandbox
 // itself, to which a backend may add its own, and within one another.
 func CheckPlaces(spec Spec, own ...string) error {
 	if err := checkProposal(spec); err != nil {
@@ -33,7 +34,7 @@ func CheckPlaces(spec Spec, own ...string) error {
 		return Refuse(fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), "mount a directory above them")
 	}
 	system := append(slices.Clone(SystemDirs), "/etc")
-	covered := append([]string{"/proc", "/dev", "/sys", "/run"}, own...) // with all that is in them
+	covered := append([]string{"/proc", "/dev", "/sys", "/run"}, own...) // including everything below them
 	reserved := slices.Concat([]string{"/", "/tmp", Workspace}, covered, system)
 	for i, m := range spec.Mounts {
 		at := m.Inside
@@ -56,18 +57,18 @@ func CheckPlaces(spec Spec, own ...string) error {
 	return nil
 }
 
-// RefuseMount returns the refusal of a mount, or of a host's workspace, because of the path name.
+// RefuseMount returns the refusal of a mount, or of a host workspace, because of the path name.
 func RefuseMount(name, why string) error {
 	return Refuse(fmt.Sprintf("mount: %q %s", name, why), "choose another path for ", remedy.Mount, " or ", remedy.Workspace)
 }
 
-// Mount shows a host path inside the sandbox.
+// Mount mounts a host path inside the sandbox.
 type Mount struct {
 	Host   string // absolute
 	Inside string // absolute; ignored for Spec.Workspace
-	Write  bool   // read-only unless set
-	// Propose, of Spec.Workspace, lets programs write while the host's directory stays as it is: Files.Changes lists the
-	// difference. It excludes Write.
+	Write  bool   // writable; read-only by default
+	// Propose, in Spec.Workspace, lets programs write while the host's directory stays unchanged: Files.Changes
+	// lists the difference. It excludes Write.
 	Propose bool
 }
 
@@ -91,8 +92,8 @@ func CheckHome(spec Spec) error {
 	return nil
 }
 
-// EtcFiles returns files that replace the host's or the image's in a sandbox's /etc, by name. The sandbox's user has
-// these numbers inside, and DNS queries go to the address that Spec.Gateway serves.
+// EtcFiles returns files that replace the host's or the image's in a sandbox's /etc, by name. uid and gid are the
+// sandbox user's IDs inside, and DNS queries go to the address that Spec.Gateway serves.
 func (s Spec) EtcFiles(uid, gid int) map[string]string {
 	name, home := s.User()
 	return map[string]string{

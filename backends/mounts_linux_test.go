@@ -99,7 +99,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestSystemForWriting has root show directories in which it trusts links.
+// TestSystemForWriting has root mount directories for writing in which it trusts links.
 func TestSystemForWriting(t *testing.T) {
 	for name, refused := range map[string]bool{"/usr": true, "/etc": true, "/var": true, "/usr/bin": false, t.TempDir(): false} {
 		for _, write := range []bool{false, true} {

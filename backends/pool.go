@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxReasons bounds the recorded reasons of misses: some contain names of variables, which callers choose.
+	// maxReasons bounds the recorded reasons of misses: some contain variable names, which callers choose.
 	maxReasons = 32
 	// maxReasonBytes bounds the length of one reason.
 	maxReasonBytes = 200
@@ -43,7 +43,7 @@ type kind struct {
 // others counts all kinds beyond MaxKinds.
 var others = kind{language: "others"}
 
-// ForKind returns the counters of programs of a language with as much RAM.
+// ForKind returns the counters of programs of a language with this RAM limit.
 func (t *PoolCounters) ForKind(language string, ram int64) *Pool {
 	k := kind{language, ram}
 	if t.pools[k] == nil && len(t.pools) >= MaxKinds {
@@ -58,7 +58,7 @@ func (t *PoolCounters) ForKind(language string, ram int64) *Pool {
 	return t.pools[k]
 }
 
-// Pools returns all counters, ordered by language and RAM, with the idle sandboxes of the moment: of ready, only
+// Pools returns all counters, ordered by language and RAM, with the current idle sandboxes: of ready, only
 // Language, RAM, Ready and Memory count.
 func (t *PoolCounters) Pools(ready []Pool) (list []Pool) {
 	all := PoolCounters{pools: map[kind]*Pool{}}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMiss gives a pool more reasons than it remembers.
+// TestMiss gives a pool more reasons than it records.
 func TestMiss(t *testing.T) {
 	var p Pool
 	p.Miss(strings.Repeat("x", maxReasonBytes+1))
@@ -29,7 +29,7 @@ func TestMiss(t *testing.T) {
 	}
 }
 
-// TestPoolCounters counts programs of more kinds than it distinguishes, and the idle sandboxes of a late kind.
+// TestPoolCounters counts more kinds of programs than it distinguishes, and the idle sandboxes of a late kind.
 func TestPoolCounters(t *testing.T) {
 	var counters PoolCounters
 	for i := range 2 * MaxKinds {

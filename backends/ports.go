@@ -15,7 +15,7 @@ const MaxSockets = 24
 
 // CheckPorts refuses ports of Spec.Gateway that one sandbox can't all open.
 func CheckPorts(spec Spec) error {
-	const room = MaxSockets - 2 // for names
+	const room = MaxSockets - 2 // without those for DNS
 	ports := spec.Gateway
 	if len(ports) > room {
 		return Refuse(fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), room), "allow fewer ports")
@@ -31,11 +31,11 @@ func CheckPorts(spec Spec) error {
 	return nil
 }
 
-// Sockets are bound to names inside a sandbox's own network namespace, and held by the host.
+// Sockets are bound to addresses inside a sandbox's own network namespace, and held by the host.
 type Sockets struct {
-	DNS       net.PacketConn // UDP, DNSPort of 127.0.0.1, which the sandbox's resolv.conf names
-	DNSStream net.Listener   // TCP, likewise
-	Ports     []net.Listener // one for each port of Spec.Gateway; the local address of a connection is the one that the program dialed
+	DNS       net.PacketConn // UDP, DNSPort of 127.0.0.1, which is in the sandbox's resolv.conf
+	DNSStream net.Listener   // the same over TCP
+	Ports     []net.Listener // one per port of Spec.Gateway; a connection's local address is the one that the program dialed
 }
 
 // DNSPort is reserved in a sandbox in which the host answers DNS: a gateway can't use it.
@@ -44,7 +44,7 @@ const DNSPort = 53
 // Resolves reports whether the host answers DNS inside.
 func (s Spec) Resolves() bool { return s.DNS || len(s.Gateway) > 0 }
 
-// Listeners returns the sockets that accept connections, those of DNS first.
+// Listeners returns the sockets that accept connections, DNS first.
 func (s Sockets) Listeners() []net.Listener {
 	if s.DNSStream == nil {
 		return s.Ports
@@ -52,7 +52,7 @@ func (s Sockets) Listeners() []net.Listener {
 	return append([]net.Listener{s.DNSStream}, s.Ports...)
 }
 
-// Close closes all of them.
+// Close closes all sockets.
 func (s Sockets) Close() error {
 	if s.DNS != nil {
 		s.DNS.Close()
@@ -61,8 +61,8 @@ func (s Sockets) Close() error {
 	return nil
 }
 
-// Files returns duplicates of the sockets' descriptors, in the order in which [OpenSockets] takes them. The caller
-// closes them, also after an error.
+// Files returns duplicates of the sockets' descriptors, in the order of [OpenSockets]. The caller closes them, also
+// after an error.
 func (s Sockets) Files() (all []*os.File, err error) {
 	add := func(socket any) {
 		from, ok := socket.(interface{ File() (*os.File, error) })
@@ -84,8 +84,8 @@ func (s Sockets) Files() (all []*os.File, err error) {
 	return all, err
 }
 
-// OpenSockets takes sockets over from their descriptors: DNS, DNSStream, and then the ports. It closes the files.
-// Sockets of another kind are an error: a program may have taken over the process that sent them.
+// OpenSockets opens sockets from their descriptors: DNS, DNSStream, and then the ports. It closes the files.
+// Sockets of another kind are an error: a program may control the process that sent them.
 func OpenSockets(files []*os.File) (s Sockets, err error) {
 	defer CloseAll(files)
 	for i, f := range files {
@@ -113,7 +113,7 @@ func OpenSockets(files []*os.File) (s Sockets, err error) {
 	return s, nil
 }
 
-// CloseAll closes all of a list.
+// CloseAll closes all elements of a list.
 func CloseAll[T io.Closer](all []T) {
 	for _, c := range all {
 		c.Close()

@@ -13,14 +13,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// CheckRights refuses a mount for writing that holds a file with rights of its own (set-user-ID, set-group-ID, file
-// capabilities) that programs could write to: they have the rights of user uid of the host there, -1 for one without
-// files. The kernel takes these rights from a file that write(2) changes, and not from one that is changed through a
-// mapping. Only root's mounts are looked at, which takes 4 us for each file: of another user, programs can change what
-// he can.
+// CheckRights refuses a writable mount that contains a file with privileges of its own (set-user-ID, set-group-ID,
+// file capabilities) that programs could write to: they have the rights of the host's user uid there, -1 for one
+// that owns no file. The kernel removes these privileges from a file that write(2) changes, but not from one that
+// is changed through a mapping. Only root's mounts are checked, which takes 4 us per file: for another user,
+// programs can change only that user's files.
 //
-// A program that can move such a file out of the way of the search could write to it itself, for it was not there when
-// that program began.
+// Known gap: a program that can move such a file out of the way of the search, which ran before the program began,
+// could write to it itself.
 func CheckRights(ctx context.Context, m Mount, uid int) error {
 	if !m.Write || m.Host == "" || os.Geteuid() != 0 {
 		return nil
@@ -34,7 +34,7 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 			"show it read-only, or take these rights away: ",
 			remedy.Command.With("chmod u-s,g-s "+path), ", ", remedy.Command.With("setcap -r "+path))
 	}
-	closed := map[string]bool{} // which programs do not see
+	closed := map[string]bool{} // hidden from programs
 	for _, sub := range Submounts(m.Host) {
 		closed[sub.Path] = sub.Closed
 	}
@@ -50,19 +50,19 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 		}
 		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 		switch {
-		case errors.Is(err, unix.ENOTDIR): // a file is shown
+		case errors.Is(err, unix.ENOTDIR): // the mount is a file
 			err = refused(unix.AT_FDCWD, dir, dir)
 		case err == nil:
 			search, err = checkEntries(f, search, refused)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // nor can programs reach it
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // programs can't reach it either
 			return err
 		}
 	}
 	return nil
 }
 
-// checkEntries checks the files of a directory, which it closes, and adds its directories to search.
+// checkEntries checks the files of a directory, which it closes, and adds its subdirectories to search.
 func checkEntries(dir *os.File, search []string, check func(at int, name, path string) error) ([]string, error) {
 	defer dir.Close()
 	for {
@@ -85,10 +85,10 @@ func checkEntries(dir *os.File, search []string, check func(at int, name, path s
 	}
 }
 
-// hasRights reports whether a file has rights of its own, and can be written to by a user.
+// hasRights reports whether a file has privileges of its own, and is writable for a user.
 func hasRights(stat *unix.Stat_t, path string, uid int) bool {
 	switch {
-	case stat.Mode&unix.S_IFMT != unix.S_IFREG, int(stat.Uid) != uid && stat.Mode&0o022 == 0: // which no access control list widens
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG, int(stat.Uid) != uid && stat.Mode&0o022 == 0: // no access control list extends this
 		return false
 	case stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
 		return true

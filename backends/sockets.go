@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// DockerSockets returns the default socket paths of Docker for a user: rootless Docker's, the system's, Docker
-// Desktop's. env looks up an environment variable.
+// DockerSockets returns a user's default Docker socket paths: rootless Docker's, the system's, Docker Desktop's.
+// env looks up an environment variable.
 func DockerSockets(env func(name string) string, uid int) []string {
 	var paths []string
 	if uid != 0 || env("XDG_RUNTIME_DIR") != "" {
@@ -19,7 +19,7 @@ func DockerSockets(env func(name string) string, uid int) []string {
 	return paths
 }
 
-// PodmanSocket returns the default socket path of a user's Podman.
+// PodmanSocket returns a user's default Podman socket path.
 func PodmanSocket(env func(name string) string, uid int) string {
 	if uid == 0 {
 		return "/run/podman/podman.sock"
@@ -30,7 +30,7 @@ func PodmanSocket(env func(name string) string, uid int) string {
 // EngineSockets returns the usual socket paths of this machine's engines, for a user and for root.
 func EngineSockets(env func(name string) string, uid int) []string {
 	return append(DockerSockets(env, uid), PodmanSocket(env, uid), PodmanSocket(env, 0),
-		filepath.Join(RuntimeDir(env, uid), "podman", "podman.sock"), // of root with a session
+		filepath.Join(RuntimeDir(env, uid), "podman", "podman.sock"), // root's with a session
 		"/run/containerd/containerd.sock", "/run/crio/crio.sock")
 }
 

@@ -15,7 +15,7 @@ func TestEngineSockets(t *testing.T) {
 		name    string
 		env     map[string]string
 		uid     int
-		docker  string // the first
+		docker  string // the first path
 		podman  string
 		further []string
 	}{

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Cores returns how many processors a program is shown for a limit in cores, of so many that there are.
+// Cores returns the number of processors that a program sees for a limit in cores, on a machine that has there.
 func Cores(limit float64, there int) int {
 	return max(1, min(there, int(math.Ceil(limit-0.001))))
 }
 
-// MemInfo returns the text of a sandbox's /proc/meminfo, by proc_meminfo(5): its limit of RAM and what of it is in use,
-// in bytes. Texts for the same limit are equally long, so that one can be written over another while programs read.
+// MemInfo returns the text of a sandbox's /proc/meminfo, by proc_meminfo(5): its RAM limit and its usage, in bytes.
+// Texts for the same limit have the same length, so that one can overwrite another while programs read.
 func MemInfo(ram, used int64) string {
 	used = min(max(0, used), ram)
 	var b strings.Builder
@@ -32,11 +32,11 @@ func MemInfo(ram, used int64) string {
 	return b.String()
 }
 
-// ProcStat returns the text of a sandbox's /proc/stat, by proc_stat(5): its processors since it began, how long ago
-// that was, and how long they were busy. Of the host's text it has the time when the machine started. Texts for the
-// same number of processors are equally long.
+// ProcStat returns the text of a sandbox's /proc/stat, by proc_stat(5): its processors, with the time since its
+// start and their busy time. From the host's text it takes the machine's boot time. Texts for the same number of
+// processors have the same length.
 func ProcStat(host string, processors int, busy, ago time.Duration) string {
-	const ticks = 10 * time.Millisecond // of USER_HZ
+	const ticks = 10 * time.Millisecond // USER_HZ
 	var b strings.Builder
 	line := func(name string, busy, ago time.Duration) {
 		fmt.Fprintf(&b, "%s %12d 0 0 %12d 0 0 0 0 0 0\n", name, busy/ticks, max(0, ago-busy)/ticks)
@@ -56,11 +56,11 @@ func ProcStat(host string, processors int, busy, ago time.Duration) string {
 	return b.String()
 }
 
-// CPUInfo returns the first of the host's processors, from the text of its /proc/cpuinfo, as if there were no more; ""
-// if the text has another form, which some machines have.
+// CPUInfo returns the first processors of the host's /proc/cpuinfo; "" if the text has an unknown format, as on
+// some machines.
 func CPUInfo(host string, processors int) string {
 	blocks := strings.SplitAfterN(host, "\n\n", processors+1)
-	if len(blocks) <= processors { // of each, the end is an empty line
+	if len(blocks) <= processors { // each block ends with an empty line
 		return ""
 	}
 	var b strings.Builder
@@ -80,14 +80,14 @@ func CPUInfo(host string, processors int) string {
 	return b.String()
 }
 
-// RuntimeVariables returns the variables that tell runtimes of limits which they would not find by themselves, or only
-// some of their versions would: each reads its own when it starts, in silence. A JVM has none of that kind, and with
-// NODE_OPTIONS Node throws its compiled code away.
+// RuntimeVariables returns the variables that set limits for runtimes which would not detect them, or only in some
+// versions: each runtime reads its own at its start, silently. A JVM has none of that kind, and with NODE_OPTIONS
+// Node discards its compiled code.
 func RuntimeVariables(l Limits, there int) []string {
 	share := func(eighths int64) int64 { return l.RAM / 8 * eighths }
 	processors := strconv.Itoa(Cores(l.CPU, there))
 	return strings.Fields("GOMAXPROCS=" + processors + " DOTNET_PROCESSOR_COUNT=" + processors +
 		" GOMEMLIMIT=" + strconv.FormatInt(share(7), 10) + // a soft limit: the collector works harder
-		" DOTNET_GCHeapHardLimit=0x" + strconv.FormatInt(share(6), 16) + // .NET's own part of a container's limit
-		" R_MAX_VSIZE=" + strconv.FormatInt(share(7), 10)) // an error instead of the end
+		" DOTNET_GCHeapHardLimit=0x" + strconv.FormatInt(share(6), 16) + // .NET's default share of a container's limit
+		" R_MAX_VSIZE=" + strconv.FormatInt(share(7), 10)) // an error instead of a kill
 }

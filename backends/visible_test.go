@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestVisibleTextsAreEquallyLong: one is written over another while programs read.
+// TestVisibleTextsAreEquallyLong: a text can overwrite another while programs read.
 func TestVisibleTextsAreEquallyLong(t *testing.T) {
 	for _, ram := range []int64{16 << 20, 512 << 20, 3 << 40} {
 		want := len(MemInfo(ram, 0))

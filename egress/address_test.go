@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSpecial has addresses by kind: the ends of each range, what is next to them, and
-// what attacks on proxies are made with.
+// TestSpecial has addresses by kind: the ends of each range, their neighbours, and the usual addresses of attacks
+// on proxies.
 func TestSpecial(t *testing.T) {
 	tests := []struct{ is, addrs string }{
 		{"", `1.0.0.0 1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0
@@ -63,7 +63,7 @@ func TestSpecial(t *testing.T) {
 			}
 			zero := &Dialer{}
 			if why := zero.RefusalOf(a); (why == "") != (tt.is == "") {
-				// This machine may have one of the documentation's addresses.
+				// This machine may have one of the documentation addresses.
 				if mine, _ := zero.own.has(a); !mine {
 					t.Errorf("%s: the dialer says %q", text, why)
 				}
@@ -78,7 +78,7 @@ func TestSpecial(t *testing.T) {
 	}
 }
 
-// TestEveryAddress walks over all /16 of IPv4, and compares with the ranges written another way.
+// TestEveryAddress checks one address of every IPv4 /16 against independently written ranges.
 func TestEveryAddress(t *testing.T) {
 	for hi := range 256 {
 		for lo := range 256 {
@@ -94,7 +94,7 @@ func TestEveryAddress(t *testing.T) {
 	}
 }
 
-// FuzzAddress holds what the net/netip package knows of addresses against the table.
+// FuzzAddress compares the table with net/netip's predicates.
 func FuzzAddress(f *testing.F) {
 	f.Add([]byte{10, 0, 0, 1})
 	f.Add([]byte("\x00\x64\xff\x9b\x00\x00\x00\x00\x00\x00\x00\x00\x7f\x00\x00\x01"))
@@ -117,7 +117,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// public says whether an address is the internet's, or for documentation.
+// public reports whether an address is public, or for documentation.
 func public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && kindOf(a) == nil }
 
 // TestIncludes: a denied network includes each spelling of its addresses.

@@ -30,7 +30,7 @@ func TestAddressMap(t *testing.T) {
 	}
 }
 
-// TestAddressMapFull fills a map: every address is in 127.64.0.0/10 and given once, and the names it has stay.
+// TestAddressMapFull fills a map: every address is in 127.64.0.0/10 and assigned once, and existing names stay.
 func TestAddressMapFull(t *testing.T) {
 	var b addressMap
 	all, last := netip.MustParsePrefix("127.64.0.0/10"), netip.Addr{}

@@ -39,7 +39,7 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 	return d.dial(ctx, name, port, nil)
 }
 
-// DialDialWithout returns a Dial that refuses the addresses in networks(), called for each connection, for every name.
+// DialWithout returns a Dial that refuses the addresses in networks(), called for each connection, for every name.
 func (d *Dialer) DialWithout(networks func() []netip.Prefix) func(ctx context.Context, name string, port int) (net.Conn, error) {
 	return func(ctx context.Context, name string, port int) (net.Conn, error) {
 		return d.dial(ctx, name, port, networks())

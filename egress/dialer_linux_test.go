@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// greeter accepts connections on an address of loopback and says which one it is.
+// greeter accepts connections on a loopback address and sends that address.
 func greeter(t testing.TB, address string) *net.TCPAddr {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -117,7 +117,7 @@ func TestRebinding(t *testing.T) {
 				}
 				conn.Close()
 			}
-			d.lookups, d.failed = lazy.Cache[[]netip.Addr]{}, lazy.Cache[error]{} // as if the time were over
+			d.lookups, d.failed = lazy.Cache[[]netip.Addr]{}, lazy.Cache[error]{} // as if they had expired
 		}
 		if reached == 0 {
 			t.Errorf("%s: never reached what is allowed", name)
@@ -125,7 +125,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestCheckBeforeConnect has an address that passed the first check, and would not pass it now.
+// TestCheckBeforeConnect has an address that passed the first check, and would fail now.
 func TestCheckBeforeConnect(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0").AddrPort()
 	for _, to := range []netip.AddrPort{at, netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port()), netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())} {
@@ -138,13 +138,13 @@ func TestCheckBeforeConnect(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	// A zone that comes out of nowhere.
+	// An unexpected zone.
 	if a := new(Dialer).connect(t.Context(), netip.AddrPortFrom(netip.IPv6Loopback().WithZone("lo"), at.Port()), nil); a.err == nil {
 		t.Error("a zone was connected to")
 	}
 }
 
-// deaf returns an address on which connections are neither taken nor refused: its backlog is full.
+// deaf returns an address that neither accepts nor refuses connections: its backlog is full.
 func deaf(t *testing.T, ip [4]byte, port int) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -170,7 +170,7 @@ func deaf(t *testing.T, ip [4]byte, port int) int {
 	t.Cleanup(func() { conn.Close() })
 	hosttest.Until(t, "the backlog is full", func() bool {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		return err == nil && info.Unacked > info.Sacked // of a listener: what is in its backlog, and how much may be
+		return err == nil && info.Unacked > info.Sacked // for a listener: the length and the capacity of its backlog
 	})
 	return port
 }
@@ -202,7 +202,7 @@ func TestHappyEyeballs(t *testing.T) {
 	want, err := fmt.Sprintf("deaf.example: no answer from 127.0.0.1:%d in time", port), error(nil)
 	for late.Timeout = 50 * time.Millisecond; ; late.Timeout *= 2 {
 		if _, err = late.Dial(t.Context(), "deaf.example", port); err == nil || !strings.Contains(err.Error(), "the resolver") {
-			break // else a slow machine had no time left to connect
+			break // otherwise a slow machine would have no time left to connect
 		}
 	}
 	if err == nil || err.Error() != want {
@@ -233,7 +233,7 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestManyDials is for the race detector.
+// TestManyDials is a test for the race detector.
 func TestManyDials(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0")
 	z := newZone(t, map[string]string{"a.example.": "127.0.0.1 127.0.0.9", "b.example.": "127.0.0.1", "c.example.": "10.0.0.1"})
@@ -280,7 +280,8 @@ func BenchmarkDial(b *testing.B) {
 	})
 }
 
-// TestWithout: an address that the sandbox's rules deny is not connected to, and others of the name are.
+// TestWithout: the dialer does not connect to an address that the sandbox's rules deny, and does to others of the
+// name.
 func TestWithout(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0").AddrPort()
 	greeter(t, fmt.Sprintf("127.0.0.2:%d", at.Port()))
@@ -291,7 +292,7 @@ func TestWithout(t *testing.T) {
 	dial := d.DialWithout(func() []netip.Prefix { return denied })
 	for _, c := range []struct {
 		deny string
-		want string // the address that is reached, or a part of the error
+		want string // the reached address, or a part of the error
 	}{
 		{"", "127.0.0.1"}, {"127.0.0.1/32", "127.0.0.2"}, {"127.0.0.0/30", "which the sandbox's own rules deny"}, {"0.0.0.0/0", "own rules deny"},
 	} {

@@ -110,7 +110,7 @@ func dialNames(t testing.TB, network, address string) net.Conn {
 	return conn
 }
 
-// askStream sends messages in one piece on a TCP connection, and reads as many answers.
+// askStream sends messages in one write on a TCP connection, and reads as many answers.
 func askStream(t testing.TB, conn net.Conn, messages ...[]byte) (answers [][]byte) {
 	t.Helper()
 	var all []byte
@@ -134,7 +134,7 @@ func askStream(t testing.TB, conn net.Conn, messages ...[]byte) (answers [][]byt
 	return answers
 }
 
-// wire is a query for a name of these labels, which may have any bytes.
+// wire returns a query for a name of these labels, which may contain any bytes.
 func wire(id uint16, t dnsmessage.Type, labels ...string) []byte {
 	b := binary.BigEndian.AppendUint16(nil, id)
 	b = append(b, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0) // recursion desired, one question
@@ -160,7 +160,7 @@ func splitName(name string) []string {
 	return strings.Split(name, ".")
 }
 
-// records formats records in a short way.
+// records formats records briefly.
 func records(all []dnsmessage.Resource) (text []string) {
 	for _, r := range all {
 		switch body := r.Body.(type) {
@@ -192,7 +192,7 @@ func TestNames(t *testing.T) {
 		kind    dnsmessage.Type
 		rcode   dnsmessage.RCode
 		answers []string
-		decided string // name, with a ! before it when refused; "" for no decision
+		decided string // the name, with a ! before it if refused; "" for no decision
 	}{
 		{"allowed", "example.com", typeA, noError, []string{"A 127.64.0.1 60"}, "example.com"},
 		{"again", "example.com", typeA, noError, []string{"A 127.64.0.1 60"}, "example.com"},
@@ -344,7 +344,7 @@ func extended(m dnsmessage.Message) (code uint16, text string) {
 	return 0, ""
 }
 
-// TestReasons reads why a name was refused from the answer.
+// TestReasons reads the reason of a refusal from the answer.
 func TestReasons(t *testing.T) {
 	s := serveNames(t)
 	long := strings.Split(strings.Repeat(strings.Repeat("a", 60)+".", 4)+"evil.test", ".")
@@ -405,9 +405,9 @@ func TestOddNames(t *testing.T) {
 		{noName, []string{"a@b", "example", "org"}},
 		{noName, []string{"a/", "example", "org"}},
 		{noName, []string{"b\u00fccher", "example"}}, // IDNA would map it to an allowed name
-		{noName, []string{"\uff45xample", "com"}},    // likewise: fullwidth
-		{noName, []string{"example\u3002com"}},       // likewise: a dot
-		{noName, []string{"exam\u00adple", "com"}},   // likewise: a soft hyphen
+		{noName, []string{"\uff45xample", "com"}},    // also: fullwidth
+		{noName, []string{"example\u3002com"}},       // also: a dot
+		{noName, []string{"exam\u00adple", "com"}},   // also: a soft hyphen
 		{noName, []string{"\xc3\x9c", "example", "org"}},
 		{noName, []string{"\xff", "example", "org"}},
 		{noName, []string{"e\xe8ample", "com"}},
@@ -434,15 +434,15 @@ func TestOddNames(t *testing.T) {
 }
 
 // change returns a copy of message with bytes changed: at, value, at, value ...
-func change(message []byte, bytes ...int) []byte {
+func change(message []byte, edits ...int) []byte {
 	message = slices.Clone(message)
-	for i := 0; i < len(bytes); i += 2 {
-		message[bytes[i]] = byte(bytes[i+1])
+	for i := 0; i < len(edits); i += 2 {
+		message[edits[i]] = byte(edits[i+1])
 	}
 	return message
 }
 
-// TestMessages has messages that are not one question for the addresses of a name.
+// TestMessages has messages that are not a single question for a name's addresses.
 func TestMessages(t *testing.T) {
 	const formErr, notImp, refused = dnsmessage.RCodeFormatError, dnsmessage.RCodeNotImplemented, dnsmessage.RCodeRefused
 	good := wire(0x1234, typeA, "example", "com")
@@ -491,7 +491,7 @@ func TestMessages(t *testing.T) {
 			conn := dialNames(t, "udp", s.udp)
 			defer conn.Close()
 			sentinel := wire(0xffff, typeA, "example", "com")
-			for _, m := range [][]byte{tt.message, sentinel} { // UDP on loopback keeps the order
+			for _, m := range [][]byte{tt.message, sentinel} { // loopback UDP keeps the order
 				if _, err := conn.Write(m); err != nil {
 					t.Fatal(err)
 				}
@@ -525,7 +525,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestGoResolver uses the resolver of Go programs: it takes each first answer, and asks once.
+// TestGoResolver uses the resolver of Go programs: it accepts each first answer, and asks once.
 func TestGoResolver(t *testing.T) {
 	s := serveNames(t)
 	for _, network := range []string{"udp", "tcp"} {
@@ -556,7 +556,7 @@ func TestGoResolver(t *testing.T) {
 	}
 }
 
-// TestTunnel carries data out in names, and must find that nobody else was asked.
+// TestTunnel tries to send data out in names: no other resolver is asked.
 func TestTunnel(t *testing.T) {
 	machine := net.DefaultResolver
 	defer func() { net.DefaultResolver = machine }()
@@ -579,7 +579,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestFull allows more names than there are addresses.
+// TestFull allows more names than the map has addresses.
 func TestFull(t *testing.T) {
 	s := newNamer(t)
 	for i := range maxNames {
@@ -601,7 +601,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestFlood asks for many names that are refused: nothing of them may be kept.
+// TestFlood asks for many refused names: none of them may be kept.
 func TestFlood(t *testing.T) {
 	s := newNamer(t)
 	s.decided = func(context.Context, Decision) {}
@@ -629,7 +629,7 @@ func TestStream(t *testing.T) {
 	for i := range 300 {
 		messages = append(messages, wire(uint16(i), typeA, fmt.Sprint(i%7), "example", "org"))
 	}
-	messages = append(messages, append(withOPT(messages[0], 512), make([]byte, 65000)...)) // the padding is no part of it
+	messages = append(messages, append(withOPT(messages[0], 512), make([]byte, 65000)...)) // the padding is not part of the message
 	for i, answer := range askStream(t, conn, messages...) {
 		if m := wellFormed(t, messages[i], answer); len(m.Answers) != 1 {
 			t.Errorf("%d: %v", i, m)
@@ -642,7 +642,7 @@ func TestStream(t *testing.T) {
 	wellFormed(t, messages[3], askStream(t, conn, messages[3])[0])
 }
 
-// TestStreams opens more connections than there may be, and ends them from either side.
+// TestStreams opens more connections than the limit, and ends them from either side.
 func TestStreams(t *testing.T) {
 	s := newNamer(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -677,13 +677,13 @@ func TestStreams(t *testing.T) {
 		return n == 1
 	})
 	l.Close()
-	<-done // and with it its connections
+	<-done // and its connections have ended
 	if _, err := conns[1].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("a connection is not ended: %v", err)
 	}
 }
 
-// TestSlow has clients that do not ask, that stop in the middle, and that do not read.
+// TestSlow has clients that send nothing, stop in the middle, or do not read.
 func TestSlow(t *testing.T) {
 	good := wire(1, typeA, "example", "com")
 	for name, sent := range map[string][]byte{

@@ -23,18 +23,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// world is a gateway with one listener, and the servers of names. The sandbox's side are clients of this
+// world is a gateway with one listener, and the servers of names. The sandbox's side consists of clients in this
 // process: all of 127/8 is local.
 type world struct {
 	*Gateway
 	t       testing.TB
 	port    int // the port that clients connect to
 	mu      sync.Mutex
-	servers map[string]string // the address of each name's server
+	servers map[string]string // address of each name's server
 	dials   atomic.Int64
 }
 
-// in makes a world. port is what the gateway takes the listener's port for; 0 is the real one.
+// in makes a world. port is the listener's port as the gateway sees it; 0 is the real one.
 func in(t testing.TB, port int, c Config) *world {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -55,7 +55,7 @@ func in(t testing.TB, port int, c Config) *world {
 	return w
 }
 
-// usual is c with names below test allowed, if it does not say otherwise.
+// usual returns c with the names below test allowed by default.
 func usual(c Config) Config {
 	if c.Decide == nil {
 		c.Decide = func(_ context.Context, name string, port int) Decision {
@@ -71,7 +71,7 @@ func usual(c Config) Config {
 	return c
 }
 
-// portListener makes its connections look as if they came to another port, such as 443.
+// portListener makes connections appear to come to another port, such as 443.
 type portListener struct {
 	net.Listener
 	port int
@@ -105,7 +105,7 @@ func (w *world) dial(ctx context.Context, name string, port int) (net.Conn, erro
 	return (&net.Dialer{}).DialContext(ctx, "tcp", at)
 }
 
-// server has name's connections served by f, one after the other in its own goroutine, and closed.
+// server serves name's connections by f, each in its own goroutine, and closes them.
 func (w *world) server(name string, f func(*net.TCPConn)) {
 	w.t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -137,7 +137,7 @@ func (w *world) server(name string, f func(*net.TCPConn)) {
 	w.mu.Unlock()
 }
 
-// connect connects to name as the program in the sandbox does.
+// connect connects to name like the program in the sandbox.
 func (w *world) connect(name string) *net.TCPConn {
 	w.t.Helper()
 	conn, err := w.dialName(name)
@@ -164,7 +164,7 @@ func (w *world) tryAt(address string) (*net.TCPConn, error) {
 	return conn.(*net.TCPConn), nil
 }
 
-// refused waits for a record of a refusal with these words, since the last look.
+// refused waits for a record of a refusal that contains words, since the last call.
 func (w *world) refused(words string) {
 	w.t.Helper()
 	hosttest.Until(w.t, fmt.Sprintf("a refusal with %q is recorded", words), func() bool {
@@ -194,7 +194,7 @@ func (w *world) mustRefuse(name string) {
 	w.mustReset(w.dialName(name))
 }
 
-// mustReset takes what try returned: the reset may come before connect(2) returns.
+// mustReset checks the result of try: the reset may come before connect(2) returns.
 func (w *world) mustReset(conn *net.TCPConn, err error) {
 	w.t.Helper()
 	switch {
@@ -206,12 +206,12 @@ func (w *world) mustReset(conn *net.TCPConn, err error) {
 	}
 }
 
-// echo leaves no pipes behind, as io.Copy between connections does until the next collection.
+// echo leaves no pipes behind, unlike io.Copy between connections, which does until the next collection.
 func echo(conn *net.TCPConn) {
 	_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
 }
 
-// sink notes all that servers get.
+// sink collects all bytes that servers receive.
 type sink struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -277,7 +277,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedAfterRecord: a program may end when it is refused, and its run's records are taken then.
+// TestRefusedAfterRecord: a program may end when it is refused, and its run's records are read then.
 func TestRefusedAfterRecord(t *testing.T) {
 	for why, connect := range map[string]func(*world) (*net.TCPConn, error){
 		"no name": func(w *world) (*net.TCPConn, error) { return w.tryAt("127.64.9.1") },
@@ -371,7 +371,7 @@ func TestManyAllowed(t *testing.T) {
 	w.refused("different destinations")
 }
 
-// ping has four bytes echoed.
+// ping sends four bytes and expects them back.
 func ping(t testing.TB, conn net.Conn) {
 	t.Helper()
 	if _, err := conn.Write([]byte("\x01\x02\x03\x04")); err != nil {
@@ -383,7 +383,7 @@ func ping(t testing.TB, conn net.Conn) {
 	}
 }
 
-// counted waits until so many bytes were counted since the last Take: they are once they have been passed on.
+// counted waits until n bytes were counted since the last Take: bytes count once they have been passed on.
 func (w *world) counted(n int64) {
 	w.t.Helper()
 	hosttest.Until(w.t, fmt.Sprint(n, " bytes are counted"), func() bool {
@@ -397,7 +397,7 @@ func (w *world) counted(n int64) {
 	})
 }
 
-// TestTake takes in the middle of a connection.
+// TestTake calls Take in the middle of a connection.
 func TestTake(t *testing.T) {
 	var recorded atomic.Int64
 	w := in(t, 0, Config{Decided: func(context.Context, Decision) error { recorded.Add(1); return nil }})
@@ -425,7 +425,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestDecided holds that nothing leaves before the decision was recorded, and nothing if that fails.
+// TestDecided checks that no byte leaves before the decision was recorded, and none if recording fails.
 func TestDecided(t *testing.T) {
 	for _, fail := range []error{errors.New("disk full"), nil} {
 		var recorded atomic.Int64
@@ -451,7 +451,7 @@ func TestDecided(t *testing.T) {
 			})
 		}
 		hosttest.Until(t, "five connections are there, and one has its decision recorded", func() bool { return w.open.Load() == 5 && recorded.Load() == 1 })
-		ping(t, w.connect("b.test")) // which came after them
+		ping(t, w.connect("b.test")) // which came later
 		if n := w.dials.Load(); n != 1 {
 			t.Errorf("%d dials before the decision was recorded", n-1)
 		}
@@ -479,7 +479,7 @@ func TestUnreachable(t *testing.T) {
 	mustReset(t, silent)
 }
 
-// TestBlocked has a name at an address that may not be connected to.
+// TestBlocked has a name at a blocked address.
 func TestBlocked(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.Gateway.config.Dial = func(context.Context, string, int) (net.Conn, error) {
@@ -496,7 +496,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestGone has the client go while a person decides.
+// TestGone has the client disconnect while a person decides.
 func TestGone(t *testing.T) {
 	for _, how := range []string{"close", "reset", "close after bytes"} {
 		t.Run(how, func(t *testing.T) {
@@ -522,7 +522,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestHeld has a client wait for a person, who allows it.
+// TestHeld has a client wait for a person to allow the connection.
 func TestHeld(t *testing.T) {
 	answer := make(chan struct{})
 	w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {
@@ -533,7 +533,7 @@ func TestHeld(t *testing.T) {
 	conn := w.connect("a.test")
 	blocked(t, "egress.watchHangUp.func1")
 	close(answer)
-	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n") // which is looked at as ever
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n") // which is inspected as usual
 	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 403") {
 		t.Errorf("got %q and %v", response, err)
 	}
@@ -563,7 +563,7 @@ func TestTooMany(t *testing.T) {
 	})
 }
 
-// TestIdleHalf has a connection end on which nothing moves, when one side or none has ended its half.
+// TestIdleHalf checks that an idle connection ends, with one side or none closed.
 func TestIdleHalf(t *testing.T) {
 	w := in(t, 0, Config{Idle: 50 * time.Millisecond})
 	over := make(chan struct{})
@@ -592,7 +592,7 @@ func TestServerFirst(t *testing.T) {
 				t.Errorf("%s on %d: got %q and %v", name, port, b, err)
 				continue
 			}
-			_, _ = io.WriteString(conn, "a1 LOGIN") // not even a whole line
+			_, _ = io.WriteString(conn, "a1 LOGIN") // not even a complete line
 			if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
 				t.Errorf("%s on %d: %v", name, port, err)
 			}
@@ -604,7 +604,7 @@ func TestServerFirst(t *testing.T) {
 	}
 }
 
-// TestServerEnds has servers close or reset before the client says anything.
+// TestServerEnds has servers close or reset before the client sends anything.
 func TestServerEnds(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("close.test", func(*net.TCPConn) {})
@@ -615,8 +615,8 @@ func TestServerEnds(t *testing.T) {
 	w.mustRefuse("reset.test")
 }
 
-// TestEachConnectionIsDecided has a client whose connection stands, and a server that ends its own after
-// each answer: the next one needs another yes.
+// TestEachConnectionIsDecided has a client with a persistent connection, and a server that closes its own after
+// each answer: the next server connection needs another decision.
 func TestEachConnectionIsDecided(t *testing.T) {
 	var asked, served atomic.Int64
 	w := in(t, 0, Config{Decide: func(_ context.Context, name string, port int) Decision {
@@ -673,11 +673,11 @@ func TestBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conn, err := net.Dial("tcp4", netip.AddrPortFrom(at, uint16(two.port)).String()); err == nil { // it has more than what would be left
+	if conn, err := net.Dial("tcp4", netip.AddrPortFrom(at, uint16(two.port)).String()); err == nil { // it got more than the remaining budget
 		mustReset(t, conn.(*net.TCPConn))
 	}
 	one.echo("a.test")
-	one.Close() // gives all back
+	one.Close() // returns all of its budget
 	two.echo("a.test")
 	one.TakeRecords()
 	two.Close()
@@ -686,7 +686,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// echo connects to a server that says what it hears, and sees that it does.
+// echo connects to a server that returns its input, and checks that it does.
 func (w *world) echo(name string) *net.TCPConn {
 	w.t.Helper()
 	conn := w.connect(name)
@@ -712,7 +712,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestEndWhileDeciding: a connection that was decided about before End, and would stand only after it, is closed.
+// TestEndWhileDeciding: a connection that was allowed before End, and would be opened only after it, is closed.
 func TestEndWhileDeciding(t *testing.T) {
 	asked, decide := make(chan struct{}), make(chan struct{})
 	w := in(t, 0, Config{Decide: func(_ context.Context, name string, port int) Decision {

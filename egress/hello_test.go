@@ -17,12 +17,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
-// certificate is one that is good for any name to clients that do not look.
+// certificate returns a certificate that is valid for any name to clients that do not verify.
 func certificate(t testing.TB) tls.Certificate {
 	return tlstest.New(t, "any").Sign(x509.Certificate{DNSNames: []string{"a.test"}})
 }
 
-// tlsServer echoes, and says which names it was asked for.
+// tlsServer echoes, and sends the requested names to the channel.
 func (w *world) tlsServer(name string, c *tls.Config) <-chan string {
 	names := make(chan string, 100)
 	if c == nil {
@@ -71,7 +71,7 @@ func unencryptedHello(t testing.TB, name string) []byte {
 	return hello(t, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 }
 
-// inRecords cuts the message of one record into records of at most n bytes.
+// inRecords splits one record's message into records of at most n bytes.
 func inRecords(b []byte, n int) []byte {
 	var out []byte
 	for m := b[recordHeader:]; len(m) > 0; {
@@ -119,7 +119,7 @@ func TestCheckHello(t *testing.T) {
 	tests := []struct {
 		name   string
 		hello  []byte
-		reason string // "" is that it passes
+		reason string // "" if it passes
 	}{
 		{"right", good, ""},
 		{"case", unencryptedHello(t, "A.tESt"), ""},
@@ -213,7 +213,7 @@ func FuzzCheckHello(f *testing.F) {
 	})
 }
 
-// joined returns the content of records.
+// joined returns the joined contents of records.
 func joined(b []byte) (m []byte) {
 	for len(b) > 0 {
 		n := recordHeader + int(binary.BigEndian.Uint16(b[3:]))
@@ -229,7 +229,7 @@ func TestAsksAgain(t *testing.T) {
 	for record, want := range map[string]bool{
 		hello(string(retryRandom[:])):                              true,
 		hello(strings.Repeat("r", 32)):                             false,
-		"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03":             true, // which it may become
+		"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03":             true, // it may become one
 		"\x16\x03\x03\x00\x00":                                     true,
 		"\x16\x03\x03\x00\x7a\x01" + hello(string(retryRandom[:])): false,
 	} {
@@ -283,8 +283,7 @@ func TestHelloSlowly(t *testing.T) {
 	}
 }
 
-// TestTLSRefused holds that refused clients fail at once, with an alert, and that no byte of theirs
-// leaves.
+// TestTLSRefused checks that refused clients fail at once, with an alert, and that no byte of theirs leaves.
 func TestTLSRefused(t *testing.T) {
 	var got sink
 	w := in(t, 443, Config{})
@@ -328,8 +327,8 @@ func TestTLSRefused(t *testing.T) {
 	}
 }
 
-// TestOddTLS has TLS on a port on which other protocols may be spoken, with something about it by which it is not
-// TLS for a strict reader. crypto/tls shows that there are servers that would take it.
+// TestOddTLS sends TLS on a port that permits other protocols, with an oddity by which a strict reader would not
+// recognise it. crypto/tls shows that some servers would accept it.
 func TestOddTLS(t *testing.T) {
 	for i, shape := range oddHellos(unencryptedHello(t, "evil.test")) {
 		reason := "malformed"
@@ -365,7 +364,7 @@ func TestOddTLS(t *testing.T) {
 	}
 }
 
-// oddHellos are first of records of no version that TLS ever had, and then of warnings before the hello.
+// oddHellos are records of a version that TLS never had, and warnings before the hello.
 func oddHellos(hello []byte) []string {
 	version := func(v string) []byte { b := bytes.Clone(hello); copy(b[1:], v); return b }
 	const warning = "\x15\x03\x03\x00\x02\x01\x5a"
@@ -377,8 +376,8 @@ func oddHellos(hello []byte) []string {
 	}
 }
 
-// TestSecondHello has the server ask for another hello, and the client send one, after other things that servers
-// skip. The server may get what is said and no more.
+// TestSecondHello has the server request another hello, and the client send one, after other records that servers
+// skip. The server may get those bytes and no more.
 func TestSecondHello(t *testing.T) {
 	const (
 		spec    = "\x14\x03\x03\x00\x01\x01"
@@ -395,8 +394,8 @@ func TestSecondHello(t *testing.T) {
 	tests := []struct {
 		name        string
 		early, late string // bytes of the client after its first hello: at once, and after a HelloRetryRequest
-		got         string // bytes that the server gets
-		clientGets  string // bytes that the client gets after the server's
+		got         string // bytes that the server receives
+		clientGets  string // bytes that the client receives after the server's
 	}{
 		{"another name", "", evil, "", alert},
 		{"after early data", spec + data, evil, spec + data, alert},
@@ -531,7 +530,7 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// TestPostgresAnswers has servers give answers behind which no TLS comes, and clients that go on with it, for
+// TestPostgresAnswers has servers send answers after which no TLS comes, and clients that continue with it, for
 // another name, or with HTTP.
 func TestPostgresAnswers(t *testing.T) {
 	request, evil := string(postgresRequests[0]), string(unencryptedHello(t, "evil.test"))
@@ -554,7 +553,7 @@ func TestPostgresAnswers(t *testing.T) {
 						b := make([]byte, len(request))
 						_, _ = io.ReadFull(conn, b)
 						_, _ = io.WriteString(conn, tt.answer)
-						_ = conn.CloseWrite() // and it goes on listening
+						_ = conn.CloseWrite() // it continues to listen
 						rest, _ := io.ReadAll(conn)
 						heard <- string(b) + string(rest)
 					})
@@ -564,7 +563,7 @@ func TestPostgresAnswers(t *testing.T) {
 					} else {
 						_, _ = io.WriteString(conn, request)
 					}
-					response, _ := io.ReadAll(conn) // and perhaps a reset, for what it said too much
+					response, _ := io.ReadAll(conn) // and perhaps a reset, for the excess bytes
 					if !atOnce {
 						_, _ = io.WriteString(conn, more)
 					}
@@ -584,7 +583,7 @@ func TestPostgresAnswers(t *testing.T) {
 	}
 }
 
-// TestTLSGone has the client give up while the server does not answer its hello.
+// TestTLSGone has the client disconnect while the server does not answer its hello.
 func TestTLSGone(t *testing.T) {
 	w := in(t, 443, Config{})
 	ended := make(chan error, 1)

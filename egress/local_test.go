@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// answering answers on a loopback address, and says which port it has.
+// answering starts a server on a loopback address, and returns its port.
 func answering(t *testing.T, address string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -30,7 +30,7 @@ func answering(t *testing.T, address string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestLocalPolicy: a port of the machine is allowed by its number alone, and by no pattern.
+// TestLocalPolicy: a local port is allowed by its number alone, and by no pattern.
 func TestLocalPolicy(t *testing.T) {
 	p, err := NewPolicy([]string{"example.com"}, nil)
 	if err != nil {
@@ -74,8 +74,7 @@ func TestLocalPolicy(t *testing.T) {
 	}
 }
 
-// TestLocalDialer: only the name itself leads to the machine, on the ports that are open, whatever other names resolve
-// to.
+// TestLocalDialer: only the name itself leads to the machine, on open ports, whatever other names resolve to.
 func TestLocalDialer(t *testing.T) {
 	open, closed := answering(t, "127.0.0.1:0"), answering(t, "127.0.0.1:0")
 	d := &Dialer{Local: []int{open}, Resolver: &answers{each: func(int64, string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }}}
@@ -107,8 +106,8 @@ func TestLocalDialer(t *testing.T) {
 	c.Close()
 }
 
-// TestLocalGateway: in a sandbox 127.0.0.1 is the machine on an open port, whatever is said there, and no other address
-// is.
+// TestLocalGateway: in a sandbox 127.0.0.1 is the machine on an open port, whatever protocol is spoken there, and
+// no other address is.
 func TestLocalGateway(t *testing.T) {
 	port := 3000
 	w := in(t, port, Config{Decide: func(_ context.Context, name string, port int) Decision {

@@ -24,7 +24,7 @@ func TestParseNetwork(t *testing.T) {
 		"10.0.0.0/8": "", "10.1.0.0/16": "", "10.1.2.3": "10.1.2.3/32", "127.0.0.0/8": "", "127.0.0.1/32": "", "192.168.0.0/16": "", "172.16.0.0/12": "",
 		"100.64.0.0/10": "", "169.254.0.0/16": "", "169.254.169.254": "169.254.169.254/32", "168.63.129.16/32": "", "192.0.0.0/24": "", "198.18.0.0/15": "",
 		"fc00::/7": "", "fd00::/8": "", "fd12:3456::/32": "", "fe80::/10": "", "::1": "::1/128", "64:ff9b::/96": "", "200::/7": "",
-		"203.0.113.0/24": "", "2001:db8:1::/48": "", "8.8.8.8": "8.8.8.8/32", // for when they are this machine's
+		"203.0.113.0/24": "", "2001:db8:1::/48": "", "8.8.8.8": "8.8.8.8/32", // allowed in case they are this machine's
 	} {
 		if want == "" {
 			want = text
@@ -90,7 +90,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestOwn: an address of this machine's is refused although it is public, and not if it was named.
+// TestOwn: a public address of this machine is refused unless it was named.
 func TestOwn(t *testing.T) {
 	list, err := interfacePrefixes()
 	if err != nil || len(list) == 0 {

@@ -81,14 +81,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// open allows as much as a policy can, so that what is refused is refused for what it is.
+// open returns the most permissive policy, so that every refusal is for its own reason.
 func open(t testing.TB) Policy {
 	return policy(t, []string{
 		"example.com", "*.example.com", "*.nip.io", "*.internal.example", "*.a.test", "*.b.a.test", "intranet",
 	}, nil)
 }
 
-// TestNoNames has texts that are not names under any policy.
+// TestNoNames has texts that are invalid names under any policy.
 func TestNoNames(t *testing.T) {
 	tests := []struct {
 		want  string
@@ -101,7 +101,7 @@ func TestNoNames(t *testing.T) {
 			"::1", "[::1]", "[::1]:443", "::", "::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:ffff:7f00:0001", "64:ff9b::127.0.0.1",
 			"64:ff9b:1::a00:1", "2002:7f00:1::", "2001:0:7f00:1::", "fe80::1%eth0", "fe80::1%25eth0", "[fe80::1%25lo]", "fc00::1", "ff02::1",
 			"127.0.0.1:80", "example.com:443", "1.2.3.4:example.com", "169.254.169.254", "[::ffff:169.254.169.254]", "0xa9fea9fe", "2852039166",
-			// What IDNA makes digits and dots of.
+			// Characters that IDNA maps to digits and dots.
 			"\uff11\uff12\uff17.0.0.1", "127\u30020\u30020\u30021", "\u2460.\u2461.\u2462.\u2463", "\U0001d7d9\U0001d7da\U0001d7df.0.0.1", "0\uff587f000001", "\u00b2\u00b2",
 		}},
 		{"localhost is the sandbox itself", []string{"localhost", "LOCALHOST", "localhost.", "a.localhost", "\uff4cocalhost"}},
@@ -141,7 +141,7 @@ func TestNoNames(t *testing.T) {
 	}
 }
 
-// showDecision fails for decisions that are no short, printable line.
+// showDecision fails for decisions that are not a short, printable line.
 func showDecision(t testing.TB, d Decision) {
 	t.Helper()
 	if d.Reason == "" || len(d.Reason) > 1000 || len(d.Name) > 500 {
@@ -374,7 +374,7 @@ func FuzzCovers(f *testing.F) {
 	})
 }
 
-// FuzzDecide compares with a decision by other means, and holds what must be true of every answer.
+// FuzzDecide compares with an independent decision, and checks the invariants of every answer.
 func FuzzDecide(f *testing.F) {
 	for _, s := range []string{"example.com", "a.example.com", "127.0.0.1", "::1", "b\u00fccher.test", "xn--bcher-kva.test", "a@b", "\x00", "0x7f.1", "*.x", "\u3002"} {
 		f.Add(s, "example.com", "*.example.com", 443)
@@ -412,7 +412,7 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
 
-// covers decides for one pattern in the plainest way.
+// covers decides for one pattern in the simplest way.
 func covers(t *testing.T, text, name string, port int, anyPort bool) bool {
 	p, err := parsePattern(text)
 	if err != nil {
@@ -438,7 +438,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// What a decision says to ask for can be left out: who reads web pages can't be asked for a domain.
+// TestWhy: a decision's advice to ask can be left out, since readers of web pages can't be asked for a domain.
 func TestWhy(t *testing.T) {
 	p, err := NewPolicy([]string{"example.com"}, nil)
 	if err != nil {

@@ -28,7 +28,7 @@ type zone struct {
 	names map[string]string // final dot: addresses, or "fail", "drop", "none", "big" and addresses
 
 	questions atomic.Int64
-	answers   sync.RWMutex // whoever locks it holds them back
+	answers   sync.RWMutex // locked to delay the answers
 }
 
 func newZone(t testing.TB, names map[string]string) *zone {
@@ -136,7 +136,7 @@ func (z *zone) dialer(t testing.TB, nets ...string) *Dialer {
 	return &Dialer{Resolver: NewResolver(z.addr), Networks: networks(t, nets...)}
 }
 
-// sameSet compares without order: the system sorts addresses by what it can reach.
+// sameSet compares without order: the system sorts addresses by reachability.
 func sameSet(addrs []netip.Addr, want string) bool {
 	texts := strings.Fields(want)
 	for _, a := range addrs {
@@ -208,7 +208,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestSilent: a resolver that says nothing, or is not there.
+// TestSilent: a resolver that does not answer, or does not exist.
 func TestSilent(t *testing.T) {
 	z := newZone(t, map[string]string{"drop.example.": "drop"})
 	d := z.dialer(t)
@@ -233,7 +233,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestHosts: a name of the machine's hosts file needs no DNS, with the final dot, too.
+// TestHosts: a name of the machine's hosts file needs no DNS, also with the final dot.
 func TestHosts(t *testing.T) {
 	file, err := os.ReadFile("/etc/hosts")
 	if err != nil {
@@ -260,7 +260,7 @@ func TestHosts(t *testing.T) {
 	t.Skip("the hosts file has no name but localhost")
 }
 
-// answers is a resolver for tests of time.
+// answers is a resolver for timing tests.
 type answers struct {
 	calls atomic.Int64
 	take  time.Duration
@@ -309,7 +309,7 @@ func TestCachedLookup(t *testing.T) {
 		}
 		want(1, 1)
 		got, _ := d.Resolve(t.Context(), "a.example")
-		got[0] = netip.IPv4Unspecified() // is the caller's own
+		got[0] = netip.IPv4Unspecified() // the caller's own copy
 		want(1, 1)
 		time.Sleep(cacheFound - 10*time.Millisecond)
 		want(1, 1)
@@ -330,8 +330,8 @@ func TestCachedLookup(t *testing.T) {
 	})
 }
 
-// TestOneAsks: many who want a name at once cost one question for each type of address, and who leaves takes nobody
-// along.
+// TestOneAsks: concurrent look-ups of one name cost one question per type of address, and a caller that gives up
+// does not cancel the others.
 func TestOneAsks(t *testing.T) {
 	z := newZone(t, map[string]string{"a.example.": "198.51.100.1"})
 	z.answers.Lock()
@@ -362,7 +362,7 @@ func TestOneAsks(t *testing.T) {
 	}
 }
 
-// TestNeverAnswers: nobody waits longer than for the resolver's time.
+// TestNeverAnswers: no caller waits longer than the resolver's timeout.
 func TestNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &answers{take: time.Hour}
@@ -383,7 +383,7 @@ func TestNeverAnswers(t *testing.T) {
 	})
 }
 
-// Resolve is resolve for a name in any spelling, as Dial has it.
+// Resolve is resolve for a name in any spelling, like in Dial.
 func (d *Dialer) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	host, err := canonical(name)
 	if err != nil {

@@ -144,7 +144,7 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// TestSniffPieces has what is not to pass come in pieces, cut wherever it can be: no beginning of it passes.
+// TestSniffPieces sends refused protocols in pieces, cut at every place: no beginning of them passes.
 func TestSniffPieces(t *testing.T) {
 	evil := unencryptedHello(t, "evil.test")
 	for _, port := range []int{7777, 80, 443} {
@@ -162,8 +162,8 @@ func TestSniffPieces(t *testing.T) {
 	}
 }
 
-// FuzzSniff holds what attackers would break: a request line is never passed as something else,
-// however it is cut into pieces, and what was decided does not wait.
+// FuzzSniff checks the properties that attackers would break: a request line is never passed as another protocol,
+// however it is cut into pieces, and a decided protocol does not wait.
 func FuzzSniff(f *testing.F) {
 	for _, s := range []string{"GET / HTTP/1.1\r\n", "\r\n\tget /x http/1.0\n", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "\x15\x02\x01\x00\x02\x01\x5a", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SET a b\r\n"} {
 		f.Add([]byte(s), uint16(80))
@@ -190,7 +190,7 @@ func FuzzSniff(f *testing.F) {
 	})
 }
 
-// strictRequest says whether b begins with a request line as RFC 9112 has it, or nearly.
+// strictRequest reports whether b begins with a request line according to RFC 9112, or nearly.
 func strictRequest(b []byte) bool {
 	line, _, ok := bytes.Cut(bytes.TrimLeft(b, "\r\n"), []byte("\n"))
 	words := bytes.Split(bytes.TrimSuffix(line, []byte("\r")), []byte(" "))

@@ -20,11 +20,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestHalfClose ends each direction first, and sends on in the other.
+// TestHalfClose closes each direction first, and continues to send in the other.
 func TestHalfClose(t *testing.T) {
 	message := make([]byte, 3<<20)
 	_, _ = rand.Read(message)
-	message[0] = 1 // no text
+	message[0] = 1 // not text
 	t.Run("the client first", func(t *testing.T) {
 		w := in(t, 0, Config{})
 		w.server("a.test", func(conn *net.TCPConn) {
@@ -115,7 +115,7 @@ func TestReset(t *testing.T) {
 				}
 				_ = this.SetLinger(0)
 				_ = this.Close()
-				if state == "this side ended" { // then only waiting tells, and reading would not
+				if state == "this side ended" { // then only waiting shows it, and reading would not
 					if !isReset(other) {
 						t.Error("no reset came")
 					}
@@ -129,7 +129,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestSlowReader has clients that read nothing, and one beside them that must not notice.
+// TestSlowReader has clients that do not read, and one that must not be affected.
 func TestSlowReader(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("flood.test", func(conn *net.TCPConn) {
@@ -149,7 +149,7 @@ func TestSlowReader(t *testing.T) {
 	ping(t, w.connect("a.test"))
 }
 
-// full waits until as many transfers wait for a reader.
+// full waits until n transfers wait for a reader.
 func (w *world) full(n int) {
 	w.t.Helper()
 	all := make([]byte, 4<<20)
@@ -231,7 +231,7 @@ func openFiles(t testing.TB) int {
 	return len(all)
 }
 
-// TestTransferWithoutDescriptors takes all descriptors away before a bulk transfer.
+// TestTransferWithoutDescriptors uses up all descriptors before a bulk transfer.
 func TestTransferWithoutDescriptors(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
@@ -257,11 +257,11 @@ func TestTransferWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestNoDescriptors has the listeners wait, and serve again after.
+// TestNoDescriptors makes the listeners wait, and checks that they serve again afterwards.
 func TestNoDescriptors(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0) // the client's socket is there before
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0) // the client's socket, made before
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,12 +292,12 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// TestTenThousand has very many connections at once, or as many as there are descriptors for: four
-// each, since both ends are in this process.
+// TestTenThousand opens ten thousand connections at once, or as many as there are descriptors for: four each, since
+// both ends are in this process.
 func TestTenThousand(t *testing.T) {
 	n := min(hosttest.Rounds(2000, 10_000), (descriptorLimit()-500)/4)
 	w := in(t, 0, Config{Connections: 10_000})
-	w.server("a.test", func(conn *net.TCPConn) { // without a buffer for each, which would be measured, too
+	w.server("a.test", func(conn *net.TCPConn) { // without a buffer each, which would be measured, too
 		var b [4]byte
 		for {
 			n, err := conn.Read(b[:])
@@ -361,7 +361,7 @@ func TestTenThousand(t *testing.T) {
 	}
 }
 
-// BenchmarkConnect compares connecting and one exchange through a gateway with doing so directly.
+// BenchmarkConnect compares connecting and one exchange through a gateway with a direct connection.
 func BenchmarkConnect(b *testing.B) {
 	w := in(b, 0, Config{})
 	w.server("a.test", echo)
@@ -375,7 +375,7 @@ func BenchmarkConnect(b *testing.B) {
 		if _, err := conn.Read(make([]byte, 1)); err != nil {
 			b.Fatal(err)
 		}
-		_ = conn.(*net.TCPConn).SetLinger(0) // or ports run out
+		_ = conn.(*net.TCPConn).SetLinger(0) // otherwise ports run out
 		_ = conn.Close()
 	}
 	at, err := w.addresses.address("a.test")
@@ -395,7 +395,7 @@ func BenchmarkConnect(b *testing.B) {
 	b.ReportMetric(float64(through.Microseconds())/float64(b.N), "through-µs")
 }
 
-// BenchmarkBulk compares a transfer through a gateway with one through the plainest proxy.
+// BenchmarkBulk compares a transfer through a gateway with one through the simplest proxy.
 func BenchmarkBulk(b *testing.B) {
 	const size = 256 << 20
 	w := in(b, 0, Config{})

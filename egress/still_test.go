@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// still is a gateway whose connections are pipes of this process: of those, unlike of sockets, synctest
-// knows that they wait, so that time passes only when nothing else can happen.
+// still is a gateway whose connections are pipes of this process: unlike for sockets, synctest can detect that they
+// wait, so that time passes only when nothing else can happen.
 type still struct {
 	*Gateway
 	t         *testing.T
@@ -26,7 +26,7 @@ type still struct {
 	over      chan struct{}
 }
 
-// keepStill makes one in a bubble of synctest. serve has each connection to a name, and ends with it.
+// keepStill makes a still gateway in a synctest bubble. serve serves each connection to a name, which ends with it.
 func keepStill(t *testing.T, port int, c Config, serve func(net.Conn)) *still {
 	s := &still{t: t, port: port, listeners: make(chan net.Conn), over: make(chan struct{})}
 	c = usual(c)
@@ -64,7 +64,7 @@ type stillConn struct {
 
 func (c stillConn) LocalAddr() net.Addr { return c.local }
 
-// connect connects to a.test. Whatever comes back is put into the buffer that is returned, too.
+// connect connects to a.test. Received bytes are also put into the returned buffer.
 func (s *still) connect() (net.Conn, *bytes.Buffer) {
 	s.t.Helper()
 	at, err := s.addresses.address("a.test")
@@ -79,7 +79,7 @@ func (s *still) connect() (net.Conn, *bytes.Buffer) {
 	return conn, received
 }
 
-// TestTooSlow has clients that begin something and never end it.
+// TestTooSlow has clients that begin a message and never end it.
 func TestTooSlow(t *testing.T) {
 	for _, begun := range []string{"GET / HT", "\x16\x03\x01\x02\x00\x01", "\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestTooSlow(t *testing.T) {
 	}
 }
 
-// TestIdle has connections end when nothing has moved for a time, and not before.
+// TestIdle checks that idle connections end after a time, and not before.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const idle = time.Second
@@ -137,7 +137,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestServerSpeaksHTTPFirst has servers whose first words must not open the way.
+// TestServerSpeaksHTTPFirst has servers whose first bytes must not let other protocols pass.
 func TestServerSpeaksHTTPFirst(t *testing.T) {
 	for _, greeting := range []string{"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "H", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestServerSpeaksHTTPFirst(t *testing.T) {
 	}
 }
 
-// TestSlowForeignHost makes pauses in the middle of a request line for another name: its end, and what
-// comes after it, may not reach the server.
+// TestSlowForeignHost pauses in the middle of a request line for another name: its end, and the bytes after it,
+// must not reach the server.
 func TestSlowForeignHost(t *testing.T) {
 	for _, port := range []int{7777, 80} {
 		for name, parts := range map[string][]string{
@@ -200,7 +200,7 @@ func TestSlowForeignHost(t *testing.T) {
 	}
 }
 
-// TestPostgresSilence has a client fall silent in the middle of something that is no PostgreSQL.
+// TestPostgresSilence has a client stop in the middle of a message that is not PostgreSQL.
 func TestPostgresSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got bytes.Buffer
@@ -222,7 +222,7 @@ func TestPostgresSilence(t *testing.T) {
 	})
 }
 
-// TestNoSpin has a listener that can't accept: trying again costs no processor.
+// TestNoSpin has a listener that can't accept: retrying takes no CPU time.
 func TestNoSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/relay"
 )
 
-// webServer answers each request with the Host that it came with.
+// webServer answers each request with its Host.
 func (w *world) webServer(name string) {
 	w.t.Helper()
 	w.server(name, func(conn *net.TCPConn) {
@@ -54,7 +54,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// foreign are requests for another name, in the shapes that lenient servers take.
+// foreign returns requests for another name, in the forms that lenient servers accept.
 func foreign() []string {
 	const host = "Host: evil.test\r\n\r\n"
 	return []string{
@@ -95,7 +95,7 @@ func foreign() []string {
 	}
 }
 
-// TestForeignHost sends requests for other names. Not one byte of them may reach the server.
+// TestForeignHost sends requests for other names. No byte of them may reach the server.
 func TestForeignHost(t *testing.T) {
 	for _, port := range []int{0, 80, 443} {
 		w := in(t, port, Config{})
@@ -116,7 +116,8 @@ func TestForeignHost(t *testing.T) {
 	}
 }
 
-// TestServerEndsSilently has servers end without a word, which says nothing about what they speak, and listen.
+// TestServerEndsSilently has servers close without a message, which tells neither their protocol nor whether they
+// listen.
 func TestServerEndsSilently(t *testing.T) {
 	w := in(t, 0, Config{})
 	heard := make(chan string, 1)
@@ -143,7 +144,7 @@ func TestServerEndsSilently(t *testing.T) {
 	}
 }
 
-// TestUnreachableWeb holds that programs that speak HTTP learn why there is no connection.
+// TestUnreachableWeb checks that HTTP clients get the reason why there is no connection.
 func TestUnreachableWeb(t *testing.T) {
 	w := in(t, 80, Config{})
 	conn := w.connect("nowhere.test")
@@ -153,7 +154,7 @@ func TestUnreachableWeb(t *testing.T) {
 	}
 }
 
-// TestBoundName has a name with a secret, to which only HTTP may be spoken.
+// TestBoundName has a name with a secret, which only permits HTTP.
 func TestBoundName(t *testing.T) {
 	r, err := relay.New(relay.Config{Secrets: func() []relay.Secret {
 		return []relay.Secret{{Name: "KEY", Placeholder: "placeholder-of-key", Value: func() string { return "x" },
@@ -174,7 +175,7 @@ func TestBoundName(t *testing.T) {
 	}
 }
 
-// TestWord has clients say less than a line and wait for an answer, which is how some protocols begin.
+// TestWord has clients send less than a line and wait for an answer, as some protocols begin.
 func TestWord(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", func(conn *net.TCPConn) {
@@ -189,7 +190,7 @@ func TestWord(t *testing.T) {
 	if n, err := io.ReadFull(conn, b[:len("you said ruok;")]); err != nil || string(b[:n]) != "you said ruok;" {
 		t.Fatalf("got %q and %v", b[:n], err)
 	}
-	fmt.Fprint(conn, "and GET / HTTP/1.1") // by now it is known that the server speaks no HTTP
+	fmt.Fprint(conn, "and GET / HTTP/1.1") // by now the server is known not to speak HTTP
 	if n, err := io.ReadFull(conn, b[:len("and GET / HTTP/1.1")]); err != nil || string(b[:n]) != "and GET / HTTP/1.1" {
 		t.Errorf("got %q and %v", b[:n], err)
 	}

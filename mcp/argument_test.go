@@ -60,7 +60,7 @@ func wrong(schema map[string]any) []string {
 	return list
 }
 
-// TestBadArguments sends each tool an invalid value of each argument: the answer names the argument, says what to do,
+// TestBadArguments sends each tool an invalid value of each argument: the answer names the argument and the remedy,
 // and conforms to the tool's schema.
 func TestBadArguments(t *testing.T) {
 	p := newFullRig(t, nil).hello("2025-11-25", `{}`)

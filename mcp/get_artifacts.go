@@ -47,7 +47,7 @@ type artifactsArgs struct {
 	inNamespace
 }
 
-// defaultInline is the default size of returned content, in bytes: what a model can read.
+// defaultInline is the default size of returned content, in bytes: as much as a model can read.
 const defaultInline = 32 << 10
 
 type artifactsFacts struct {

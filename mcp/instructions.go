@@ -20,8 +20,8 @@ const aboutAll = `Runs code in sandboxes that the kernel enforces. execute_code 
 // maxInstructions bounds the instructions, in characters: most clients put them into each conversation.
 const maxInstructions = 1200
 
-// instructions returns the text that a client gets when it connects: aboutAll, and what this server offers. It starts
-// no interpreter, so list_runtimes has the packages.
+// instructions returns the text for a client that connects: aboutAll, and the features of this server. It starts no
+// interpreter; list_runtimes reports the packages.
 func (s *Server) instructions(ctx context.Context) string {
 	text := aboutAll + " list_runtimes lists languages and packages."
 	room := maxInstructions - utf8.RuneCountInString(text)

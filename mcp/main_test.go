@@ -180,7 +180,7 @@ func (p *peer) read(out io.Reader) {
 		}
 		m := reply{line: line}
 		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Version != "2.0" {
-			p.t.Errorf("stdout has a line that is no message: %.200q", line)
+			p.t.Errorf("stdout has a line that is not a message: %.200q", line)
 			continue
 		}
 		p.mu.Lock()

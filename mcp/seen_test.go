@@ -8,7 +8,7 @@ type seen struct {
 	images int
 }
 
-// contentOf returns what a client keeps that reads content only.
+// contentOf returns a result as seen by a client that reads only content.
 func contentOf(r result) (s seen) {
 	var all []string
 	for _, c := range r.Content {
@@ -23,7 +23,7 @@ func contentOf(r result) (s seen) {
 	return s
 }
 
-// structuredFirst returns what a client keeps that prefers structuredContent to content, images included.
+// structuredFirst returns a result as seen by a client that prefers structuredContent to content, images included.
 func structuredFirst(r result) seen {
 	if r.Structured != nil {
 		return seen{text: string(r.Structured)}
@@ -31,7 +31,7 @@ func structuredFirst(r result) seen {
 	return contentOf(r)
 }
 
-// textReplaced returns what a client keeps that prefers structuredContent to text.
+// textReplaced returns a result as seen by a client that prefers structuredContent to text.
 func textReplaced(r result) seen {
 	s := contentOf(r)
 	if r.Structured != nil {

@@ -53,8 +53,8 @@ func (w policyOff) shortEntry(t tool) mcp.Tool {
 	}
 }
 
-// unlessOff returns run, or a handler that refuses each call of a tool that policy has turned off and records the
-// argument called what.
+// unlessOff returns run, or a handler that refuses each call of a tool that policy has turned off, and records the
+// argument named by what.
 func unlessOff[A any](s *Server, tool, what string, run handler[A]) handler[A] {
 	why := s.whyOff(tool)
 	if why == nil {

@@ -29,7 +29,7 @@ func TestGrowingFileEndsAtTheCap(t *testing.T) {
 	}
 }
 
-// counter is a file without end. It counts what was read from it.
+// counter is an endless file that counts the bytes read from it.
 type counter int64
 
 func (c *counter) Read(p []byte) (int, error) {

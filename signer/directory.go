@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 )
 
-// directory is where artifacts are saved. Nothing that was prepared in it leads out of it: os.Root keeps to what is
-// below, and enter refuses the links that os.Root would still follow.
+// directory is where artifacts are saved. No path prepared in it leads out of it: os.Root stays below its root, and
+// enter refuses the links that os.Root would still follow.
 type directory struct {
 	top *os.Root // the caller's
 	// The directory of the last file: files come sorted by directory.

@@ -134,7 +134,7 @@ func TestDirectorySwappedForALink(t *testing.T) {
 		}
 	}()
 	for range hosttest.Rounds(50, 1000) {
-		// Errors are fine: what was looked at may be gone a moment later.
+		// Errors are acceptable: a listed file may be gone a moment later.
 		_, _ = Collect(t.Context(), sourceOf(file("sub/victim", "new"), file("sub/a/b", "new")), Options{Dir: directoryAt(t, dir)})
 		for range 200 { // the window is small, so most tries go straight to it
 			got, err := hostfs.OpenBelow(root, "sub")

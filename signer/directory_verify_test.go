@@ -255,7 +255,7 @@ func TestMoreThanAReceiptNames(t *testing.T) {
 	}
 }
 
-// What is read of a list is what sha256sum means by it: written again, it is read as the same.
+// FuzzParseSums: a parsed list has sha256sum's meaning: written again, it parses as the same list.
 func FuzzParseSums(f *testing.F) {
 	for _, name := range hostile {
 		var b strings.Builder

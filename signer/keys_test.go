@@ -338,7 +338,7 @@ func mustPEM(t *testing.T, key *Key) []byte {
 	return text
 }
 
-// What readers of signed notes are given checks what the key signs.
+// TestNote: the verifier key for readers of signed notes accepts the key's signatures.
 func TestNote(t *testing.T) {
 	_, key := newKeys(t)
 	text, err := key.NoteVerifier("example.com/log")

@@ -247,7 +247,7 @@ func TestSaveReceipt(t *testing.T) {
 	}
 	text, _ := json.Marshal(first)
 	wantTree(t, dir, map[string]string{"a.txt": "a", "SHA256SUMS": sum("a") + "  a.txt\n", ReceiptName: string(text) + "\n"})
-	// What a program calls by that name is no receipt, and the next run does not inherit one.
+	// A program's file of that name is not a receipt, and the next run does not inherit one.
 	m := collect(t, sourceOf(file(ReceiptName, "forged"), file("Receipt.Intoto.JSON", "forged")), o)
 	if m.Artifacts[0].Withheld == "" || m.Artifacts[1].Withheld == "" {
 		t.Errorf("got %+v", m)

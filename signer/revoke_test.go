@@ -44,7 +44,8 @@ func wantReceipt(t *testing.T, text []byte, trust *Trust, why string) {
 	}
 }
 
-// A key that was replaced signs nothing that is dated later, for its own machine and for whoever follows its statement.
+// TestReplacedKeyEnds: a replaced key signs nothing with a later date, for its own machine and for machines that
+// follow its statement.
 func TestReplacedKeyEnds(t *testing.T) {
 	keys, old := newKeys(t)
 	_, statement, err := keys.Rotate(t.Context())
@@ -72,7 +73,8 @@ func TestReplacedKeyEnds(t *testing.T) {
 	wantReceipt(t, datedReceipt(t, old, time.Now().Add(time.Hour)), NewTrust(old.PublicKey), "") // who knows of no rotation
 }
 
-// What somebody lays into the directory is no signer: not a key alone, nor one that calls the machine's its successor.
+// TestStrangersAreNotTrusted: a file that somebody adds to the directory adds no signer: neither a key alone, nor
+// one that calls the machine's key its successor.
 func TestStrangersAreNotTrusted(t *testing.T) {
 	keys, first := newKeys(t)
 	if _, _, err := keys.Rotate(t.Context()); err != nil {
@@ -98,8 +100,8 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	if err != nil || len(strangers) != 1 || strangers[0] != keys.publicKeyPath(evil.ID()) {
 		t.Errorf("got %v, %v", strangers, err)
 	}
-	// A statement of the first key that the second has not signed, as anybody who has stolen the first can make, is no
-	// link.
+	// A statement of the first key that the second has not signed is not a link: anybody who has stolen the first
+	// key can make one.
 	stolen, err := marshalStatement(statement{StatementType, []subject{newSubject("key:"+evil.ID(), evil.ID())}, RotationType,
 		rotation{Old: first.ID(), New: evil.ID(), PublicKey: string(evil.PEM()), At: time.Now()}}, first)
 	if err != nil {

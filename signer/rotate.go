@@ -20,8 +20,8 @@ type rotation struct {
 	At        time.Time `json:"at"`
 }
 
-// Rotate replaces the signing key by a new key. The old private key is deleted, as far as the file system erases it;
-// its signatures stay verifiable. The file statement proves the new key to people who trust the old one; it is "" if
+// Rotate replaces the signing key by a new key. The old private key is deleted, as far as the file system erases
+// it; its signatures stay verifiable. The file statement proves the new key to people with the old one; it is "" if
 // there was no old key, or it was lost.
 func (k *Keys) Rotate(ctx context.Context) (key *Key, statement string, err error) {
 	k.mu.Lock()

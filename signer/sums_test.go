@@ -108,7 +108,7 @@ func FuzzWriteSums(f *testing.F) {
 	})
 }
 
-// mimetype parses what a program wrote: whatever that is, it must not end the server.
+// FuzzMIME: mimetype parses programs' files, and no file may crash the server.
 func FuzzMIME(f *testing.F) {
 	for _, s := range []string{"", "PK\x03\x04", "{\"a\":1}", "a,b\n1,2\n", "<svg>", "%PDF-", "\x7fELF", "\xd0\xcf\x11\xe0"} {
 		f.Add(s)

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
-// TestBombs sends what ends a parser, or keeps it busy forever. Whatever the answer, it comes,
-// and this process lives.
+// TestBombs sends code that crashes a parser, or keeps it busy forever. There is always an answer, and this process
+// lives.
 func TestBombs(t *testing.T) {
 	deep := func(open, middle, shut string, n int) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(shut, n)

@@ -30,8 +30,8 @@ var oddities = []string{
 	"import.meta; await (1); var await_", "enum: 1", "`\n;export{};)`", ";export{};)\nlet 1", "(function () { return\n",
 }
 
-// TestAsNode compares with the Node of this machine: what it accepts must not be refused, and a
-// module is what it would take for one.
+// TestAsNode compares with this machine's Node: accepted code must not be refused, and a module is recognised like
+// Node recognises it.
 func TestAsNode(t *testing.T) {
 	node := hosttest.Program(t, "node")
 	in, _ := json.Marshal(oddities)

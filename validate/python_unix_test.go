@@ -235,7 +235,7 @@ func TestPythonNotes(t *testing.T) {
 	}
 }
 
-// TestPythonBombs sends what ends a parser, or keeps it busy. The analyser lives on.
+// TestPythonBombs sends code that crashes a parser, or keeps it busy. The analyser survives.
 func TestPythonBombs(t *testing.T) {
 	p := startPython(t)
 	o := Options{Python: p, Fix: true}

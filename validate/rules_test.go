@@ -148,8 +148,8 @@ func testTriggers(t *testing.T, language, file string, table []triggers, o Optio
 func TestNodeRules(t *testing.T)  { testTriggers(t, Node, "a.js", nodeTriggers(), Options{}) }
 func TestShellRules(t *testing.T) { testTriggers(t, Shell, "a.sh", shellTriggers(), Options{}) }
 
-// TestTypeScriptRules sends what is written for JavaScript as TypeScript, with a type above it, so
-// that places have to be found again.
+// TestTypeScriptRules sends JavaScript cases as TypeScript, with a type above each, so that positions have to be
+// mapped back.
 func TestTypeScriptRules(t *testing.T) {
 	for _, tt := range nodeTriggers() {
 		source := "interface A {\n  x: number\n}\n" + tt.yes[0]

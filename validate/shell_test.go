@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestShellAsBash compares with the bash of this machine: what bash -n takes is never refused, nor
-// what bash runs to an end.
+// TestShellAsBash compares with this machine's bash: a script that bash -n accepts, or that bash runs to its end,
+// is never refused.
 func TestShellAsBash(t *testing.T) {
 	bash := hosttest.Program(t, "bash")
 	scripts := []string{

@@ -82,8 +82,8 @@ func numbered(n int) string {
 	return b.String()
 }
 
-// What is written in single quotes, or escaped in double ones, comes out as it went in; nothing panics, nothing takes
-// long, and no error quotes what is not a name.
+// FuzzReadEnvFile: text in single quotes, or escaped in double ones, is read unchanged; nothing panics, nothing
+// takes long, and no error quotes any text except names.
 func FuzzReadEnvFile(f *testing.F) {
 	for _, seed := range []string{"A=1\nB='2'\nexport C=\"\\n$x\" # c\n", "\ufeffA=\r\n", "A=\"\\", "A='\n'", "=", "A=`x`", "A=x #y"} {
 		f.Add([]byte(seed))

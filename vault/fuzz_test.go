@@ -76,7 +76,7 @@ func isPlain(v string) bool {
 	return isDistinctive(whole) && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "=") && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
 }
 
-// FuzzSkip compares with a scan that reads every character: what is found, and what is held back at each pause.
+// FuzzSkip compares with a scan that reads every character: the findings, and the text held back at each pause.
 func FuzzSkip(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add("correct-horse-battery", "p@$$w!", "0000002a: text", seed)
@@ -252,7 +252,7 @@ func FuzzComposed(f *testing.F) {
 			return
 		}
 		text := all[name](v)
-		// What travels in JSON or a URL. Escapes within others are found in one manner only.
+		// Text that travels in JSON or a URL. Escapes within others are found in one manner only.
 		if r.IntN(2) == 0 && !strings.ContainsAny(text, "\\%&=\x1b\x00 \r\n\t,:;'\"<>|\u200b") {
 			text = []func(string) string{all["json"], all["query"], all["html"]}[r.IntN(3)](text)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// flagsAt returns what the kernel says of the mapping that holds an address: its VmFlags, and the line
-// about how much of it is locked.
+// flagsAt returns the kernel's record of the mapping that contains an address: its VmFlags, and the line about its
+// locked memory.
 func flagsAt(t *testing.T, at uintptr) (flags, locked string) {
 	t.Helper()
 	smaps, err := os.ReadFile("/proc/self/smaps")
@@ -164,8 +164,8 @@ func TestLeasesGiveMemoryBack(t *testing.T) {
 	}
 }
 
-// A core dump does not hold what a lease has in its pages. gdb writes one as the kernel would, whatever
-// RLIMIT_CORE says.
+// TestCoreDump: a core dump does not contain the contents of a lease's pages. gdb writes one like the kernel,
+// whatever RLIMIT_CORE is.
 func TestCoreDump(t *testing.T) {
 	hosttest.Program(t, "gcore")
 	if hosttest.Rounds(0, 1) == 0 {

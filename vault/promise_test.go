@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// FuzzBeside writes a value between characters that escapes are made of, and splits the text: what stands before and
-// behind it must not hide it.
+// FuzzBeside writes a value between characters of escapes, and splits the text: neighbouring text must not hide it.
 func FuzzBeside(f *testing.F) {
 	for seed := range uint64(3000) {
 		f.Add(seed)
@@ -66,7 +65,8 @@ func pick(r *rand.Rand, from string, n int) string {
 	return b.String()
 }
 
-// TestLoneSurrogate writes what may be half of a character, and then no end of backslashes: it must not be kept.
+// TestLoneSurrogate writes text that may be half of a character, and then endless backslashes: it must not be held
+// back.
 func TestLoneSurrogate(t *testing.T) {
 	var out bytes.Buffer
 	w := lease(t, "correct-horse").Writer(&out)

@@ -170,7 +170,7 @@ func TestNotUTF8(t *testing.T) {
 	check(t, l, `<key%FF%fe%80end>`, "<"+Mark+">")
 }
 
-// What is redacted of a string of JSON takes the backslashes with it that its first character has.
+// TestJSONStaysJSON: redacting part of a JSON string also removes the backslashes of its first character.
 func TestJSONStaysJSON(t *testing.T) {
 	for _, v := range []string{`"quoted"-secret-9`, `\x41-secret-9-tail`, "line\nsecret-9-tail"} {
 		l := lease(t, v)
@@ -186,7 +186,7 @@ func TestJSONStaysJSON(t *testing.T) {
 	}
 }
 
-// Reversed, the backslash of a line end stands before what was a letter of its own.
+// TestReversedEscapes: reversed, the backslash of a line end precedes an unrelated letter.
 func TestReversedEscapes(t *testing.T) {
 	for _, letter := range "nrtbfvaeux07q" {
 		v := `{"key": "first-line-` + string(letter) + `\nsecond-line-` + string(letter) + `\nthird"}`

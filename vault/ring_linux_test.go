@@ -86,7 +86,8 @@ func TestKeyringStore(t *testing.T) {
 	}
 }
 
-// A name has one place: what is replaced moves from one store to the other, and leaves nothing behind.
+// TestMovesBetweenStores: a name has one place: a replacement moves from one store to the other, and leaves nothing
+// behind.
 func TestMovesBetweenStores(t *testing.T) {
 	keyringtest.Start(t)
 	s, ctx := sealKeys(t, "KEY"), t.Context()
@@ -112,7 +113,7 @@ func TestMovesBetweenStores(t *testing.T) {
 	}
 }
 
-// What somebody could do to the database, or to the keyring, binds nothing anew in silence.
+// TestKeyringTampered: changes of the database or the keyring by an attacker bind no secret anew unnoticed.
 func TestKeyringTampered(t *testing.T) {
 	keyringtest.Start(t)
 	s, ctx := sealKeys(t, "SEALED"), t.Context()

@@ -20,9 +20,9 @@ var ErrExists = errors.New("in the vault already")
 // Many goroutines and processes may use one directory at once.
 //
 // The directory has vault.db, with the names in the clear, and vault.key, an age identity that only its owner may
-// read, or the name of an identity in the keyring of the operating system. Whoever has both has the secrets. Whoever
-// can change vault.db, and no more, can delete secrets and restore an older value under the same name, but can't read
-// a secret, make one appear under another name, or bind it to other hosts: that is noticed.
+// read, or the name of an identity in the keyring of the operating system. Both files together give the secrets.
+// Write access to vault.db alone permits deleting secrets and restoring an older value under the same name, but not
+// reading a secret, making one appear under another name, or binding it to other hosts: that is noticed.
 //
 // The database also lists the secrets that were added to the keyring itself, which Keyring leases.
 //

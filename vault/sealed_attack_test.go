@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// What is on the disk shows neither a value, in any encoding, nor where it may go; not even what was
-// replaced or deleted.
+// TestNothingOnTheDisk: the files on disk show neither a value, in any encoding, nor the hosts that it is bound to,
+// also of replaced and deleted secrets.
 func TestNothingOnTheDisk(t *testing.T) {
 	s, ctx := sealKeys(t, "KEPT", "REPLACED", "DELETED"), t.Context()
 	big := strings.Repeat("0123456789", 2000) + "the end"
@@ -63,7 +63,7 @@ func rowsOf(ctx context.Context, s *Sealed) (rows []row, err error) {
 	return rows, err
 }
 
-// Everything that somebody who can change the database could do to a secret is noticed.
+// TestTampered: every change of a secret by an attacker with access to the database is noticed.
 func TestTampered(t *testing.T) {
 	for name, statement := range map[string]string{
 		"another's value":       "UPDATE secret SET sealed = (SELECT sealed FROM secret WHERE key = 'OTHER') WHERE key = 'KEY'",

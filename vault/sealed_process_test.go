@@ -72,8 +72,8 @@ func TestOneWins(t *testing.T) {
 	wantValue(t, s, "SAME")
 }
 
-// A process that adds secrets is killed at some moment, over and over, in new directories and in one that
-// is there. What it promised is there, and the next one can go on.
+// TestKilledWhileAdding kills processes that add secrets at random moments, in new directories and in an existing
+// one. Every confirmed secret is there, and the next process can continue.
 func TestKilledWhileAdding(t *testing.T) {
 	kills, promised, early := hosttest.Rounds(16, 60), 0, 0
 	old := sealKeys(t)
@@ -107,7 +107,7 @@ func TestKilledWhileAdding(t *testing.T) {
 	}
 }
 
-// What was left behind long ago is removed; what another process may be making just now is not.
+// TestAbandoned: old leftovers are removed; files that another process may be writing just now are not.
 func TestAbandoned(t *testing.T) {
 	s := sealKeys(t, "KEY")
 	old, fresh := filepath.Join(s.dir, ".new-vault-old"), filepath.Join(s.dir, ".new-vault-fresh")
@@ -157,7 +157,7 @@ func addUntilKilled(t *testing.T, s *Sealed, prefix string, when int) (keys []st
 	return keys
 }
 
-// wantTidy wants what killed processes left behind to go away, when it is old enough.
+// wantTidy checks that old leftovers of killed processes are removed.
 func wantTidy(t *testing.T, s *Sealed) {
 	t.Helper()
 	ago := time.Now().Add(-time.Hour)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What is skipped ends in time before values that have few letters, or whose first are not where the index has them.
+// TestFoundBehindWhatIsSkipped: skipping stops in time before values with few letters, and before those whose first
+// letters the index does not have.
 func TestFoundBehindWhatIsSkipped(t *testing.T) {
 	filler := strings.Repeat("Nothing is here: 12:05, or so. ", 5)
 	for name, c := range map[string]struct{ value, text, want string }{

@@ -46,8 +46,8 @@ func TestNothingIsDelayedWithoutNeed(t *testing.T) {
 	}
 }
 
-// Streams pause between messages. What a message ends with is out before the pause, however many
-// secrets there are.
+// TestMessagesGoOutWhole: streams pause between messages. The end of a message is sent before the pause, however
+// many secrets there are.
 func TestMessagesGoOutWhole(t *testing.T) {
 	l := lease(t, append(randomSecrets(), "data: "+"secret", "\n\n"+"secret", "{\"secret"+"\": 1}")...)
 	for name, message := range map[string]string{
@@ -182,8 +182,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A value full of what may be itself or an escape, in text full of it: the threads must not double. If they did, it
-// would not end within a lifetime.
+// TestAmbiguousEscapes: in a text full of possible values or escapes, the number of matcher states must not double;
+// otherwise the scan would never end.
 func TestAmbiguousEscapes(t *testing.T) {
 	for unit, end := range map[string]string{`\\a\b`: "", "%25%2525": "", "0%30\\u0030": "", `\`: "end"} {
 		value := strings.Repeat(unit, 25) + end

@@ -1,8 +1,8 @@
 // Package vault leases secrets to one run and redacts them from its output.
 //
-// A Vault reads the values that a run may have from its stores. The Lease that it returns knows the values until it is
-// closed, and finds each in text, in the encodings that programs use: see README.md, which also says what is not
-// found. No type of this package shows a value when it is printed, logged or encoded.
+// A Vault reads the values that a run may have from its stores. The Lease that it returns knows the values until it
+// is closed, and finds each in text, in the encodings that programs use: see README.md, which also lists the
+// undetected encodings. No type of this package shows a value when it is printed, logged or encoded.
 //
 // The program has only a placeholder of a secret that is bound to hosts, and can't leak its value. Redaction concerns
 // the other secrets, and responses of hosts.
@@ -148,7 +148,7 @@ type listingStore interface {
 	Names(ctx context.Context, namespace string) ([]string, error)
 }
 
-// LeaseLeaseAll leases every secret of a namespace that the stores can list, for redaction only: text from outside of
+// LeaseAll leases every secret of a namespace that the stores can list, for redaction only: text from outside of
 // any sandbox may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the
 // lease.
 func (v *Vault) LeaseAll(ctx context.Context, namespace string) (*Lease, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// evil is what a program could have called its file: a formula, an escape sequence, a tag, and a name that
-// reads backwards.
+// evil is a file name that a program could choose: a formula, an escape sequence, a tag, and a name that reads
+// backwards.
 const evil = "=cmd|'/c calc'!A0\x1b[2J\u202egnp.exe<script>alert(1)</script>"
 
 type m = map[string]any
@@ -128,7 +128,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestDamagedData exports a row whose data somebody has made into what is no JSON.
+// TestDamagedData exports a row whose data was replaced by invalid JSON.
 func TestDamagedData(t *testing.T) {
 	rows := []audit.Row{{Seq: 1, Kind: "execution.started", Data: json.RawMessage("{\"a\": \x1b")}}
 	for _, format := range Formats() {

@@ -1,5 +1,5 @@
-// Package report makes an HTML page of an audit log, for people who are responsible for the runs of this machine. It
-// reads the rows once and keeps sums and the newest items, so that its memory does not grow with the log.
+// Package report makes an HTML page of an audit log, for the people responsible for this machine's runs. It reads
+// the rows once and keeps sums and the newest items, so that its memory does not grow with the log.
 package report
 
 import (

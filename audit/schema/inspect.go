@@ -20,9 +20,9 @@ func Compare(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 		return "", err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if sql, ok := got[name]; !ok {
+		if definition, ok := got[name]; !ok {
 			return "the " + name + " was removed", nil
-		} else if sql != want[name] {
+		} else if definition != want[name] {
 			return "the " + name + " was changed", nil
 		}
 		delete(got, name)
@@ -64,13 +64,13 @@ var analysed = map[string]string{
 // readObjects returns the definitions of the database's objects, without the tables of ANALYZE.
 func readObjects(ctx context.Context, q statefile.Querier) (map[string]string, error) {
 	m := map[string]string{}
-	var name, sql string
-	for err := range statefile.Each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
+	var name, definition string
+	for err := range statefile.Each(ctx, q, []any{&name, &definition}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
 		if err != nil {
 			return nil, err
 		}
-		if analysed[name] != sql || sql == "" {
-			m[name] = sql
+		if analysed[name] != definition || definition == "" {
+			m[name] = definition
 		}
 	}
 	return m, nil

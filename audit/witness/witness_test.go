@@ -60,7 +60,7 @@ func fill(t *testing.T, l *audit.Log, rows int) {
 	}
 }
 
-// restore puts a state directory back as it was saved.
+// save copies a state directory; restore puts it back.
 func save(t *testing.T, path string) (restore func() string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -135,7 +135,8 @@ func testDeep(t *testing.T, b *bench) {
 	}
 }
 
-// testRaces: a running program swaps files and directories for links to the host's while the server collects them.
+// testRaces: a running program replaces files and directories by links to the host's while the server collects
+// them.
 func testRaces(t *testing.T, b *bench) {
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)

@@ -16,17 +16,17 @@ type report struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // "open", "shut", "absent" (not on this kernel) or "skip"
 	Detail string `json:"detail"`
-	Root   bool   `json:"root"` // without containment it opens for root alone
+	Root   bool   `json:"root"` // without containment only root can open it
 	Errno  int    `json:"errno"`
 }
 
-// checkAttacks runs a program of attacks and fails for each attack that succeeds.
+// checkAttacks runs a program of attacks and fails for each successful attack.
 func (b *bench) checkAttacks(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) {
 	t.Helper()
 	checkReports(t, b.runAttacks(t, program, target, mounts...), b.o.Known...)
 }
 
-// checkReports fails for each attack that opened something, except those whose names begin with one of known.
+// checkReports fails for each successful attack, except those whose names begin with one of known.
 func checkReports(t *testing.T, reports []report, known ...string) {
 	t.Helper()
 	for _, r := range reports {
@@ -43,8 +43,8 @@ func checkReports(t *testing.T, reports []report, known ...string) {
 	}
 }
 
-// runAttacks returns the report of each attack of the program. It checks that every attack reported: an attack that
-// ends the program early must not hide the others.
+// runAttacks returns the report of each attack of the program. It checks that all attacks reported: one that ends
+// the program early must not hide the others.
 func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) []report {
 	t.Helper()
 	if target == nil {
@@ -80,7 +80,7 @@ func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, 
 	return reports
 }
 
-// testKernel: calls, the kernel's files, and privilege escalation.
+// testKernel attacks system calls, the kernel's files, and privileges.
 func testKernel(t *testing.T, b *bench) {
 	b.needLayer(t, backends.LayerSeccomp)
 	t.Run("calls", func(t *testing.T) { b.checkAttacks(t, "kernel.py", nil) })

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// bare runs programs without containment, to prove that the attacks are attacks.
+// bare runs programs without containment, to prove that the attacks work.
 type bare struct{}
 
 func (bare) Name() string { return "bare" }
@@ -28,7 +28,7 @@ func (bare) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 
 func (bare) Promises(string) []string { return nil }
 
-// CanMount implements [backends.Backend], as do the next.
+// CanMount implements [backends.Backend], as do the following methods.
 func (bare) CanMount(context.Context) error { return nil }
 
 func (bare) Pools() []backends.Pool { return nil }
@@ -106,9 +106,9 @@ func (f bareFiles) Changes(context.Context, func(backends.Change) error) error {
 	return backends.ErrNotProposed
 }
 
-// TestAttacksOpenWithoutContainment watches each attack succeed without containment: an attack that fails there proves
-// nothing. Attacks that would harm the host run in namespaces of their own; a few that would harm it even then do not
-// run.
+// TestAttacksOpenWithoutContainment checks that each attack succeeds without containment: one that fails there
+// proves nothing. Attacks that would harm the host run in namespaces of their own; a few that would harm it even
+// then are skipped.
 func TestAttacksOpenWithoutContainment(t *testing.T) {
 	hosttest.Program(t, "python3")
 	b := &bench{o: Options{Layers: backends.ContainmentLayers}}
@@ -142,7 +142,7 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 	opens(b, "jail")
 }
 
-// notHere are errors that mean that this host lacks the feature, not that a layer denied it.
+// notHere are errors of a feature that this host lacks, not of a layer that denied it.
 var notHere = []string{"No such file", "No such device", "Protocol not available", "No such process", "File exists", "Device or resource busy"}
 
 func checkOpened(t *testing.T, r report) {

@@ -30,7 +30,7 @@ type bench struct {
 	warming    sync.Mutex // held while a caller waits for an idle sandbox
 }
 
-// spec returns the usual Spec, small enough that a leak shows.
+// spec returns the usual Spec, with limits low enough to reveal a leak.
 func (b *bench) spec(language string) backends.Spec {
 	return backends.Spec{
 		ID: ulid.Make().String(), Language: language, Profile: b.o.Profile,
@@ -38,8 +38,8 @@ func (b *bench) spec(language string) backends.Spec {
 	}
 }
 
-// start starts a sandbox that ends with the test. Where programs are announced, it skips the test, which a run without
-// Options.Warm covers.
+// start starts a sandbox that is closed at the end of the test. If programs are announced, it skips the test, which
+// a run without Options.Warm covers.
 func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
 	t.Helper()
 	if b.o.Warm {
@@ -50,7 +50,7 @@ func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
 
 func (b *bench) openSandbox(t testing.TB, spec backends.Spec) backends.Sandbox {
 	t.Helper()
-	spec.ID = ulid.Make().String() // many sandboxes share a spec, also concurrently
+	spec.ID = ulid.Make().String() // many sandboxes, also concurrent ones, share a spec
 	s, err := b.backend.Start(t.Context(), spec)
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) && refusal.Layer == "" {
@@ -82,7 +82,7 @@ func (b *bench) runParallel(t *testing.T, name string, f func(*testing.T)) {
 	})
 }
 
-// startRefused starts a sandbox that must be refused, and returns the error.
+// startRefused starts a sandbox that must be refused, and returns the refusal.
 func (b *bench) startRefused(t testing.TB, spec backends.Spec) error {
 	s, err := b.backend.Start(t.Context(), spec)
 	if err == nil {
@@ -192,7 +192,7 @@ func (l *lockedBuffer) waitFor(t testing.TB, text string) {
 	hosttest.Until(t, fmt.Sprintf("a program says %q", text), func() bool { return strings.Contains(l.String(), text) })
 }
 
-// poison returns variables of this process that no program may see. Some make an interpreter fail that sees them.
+// poison sets variables in this process that no program may see. Some would make an interpreter fail.
 func poison() map[string]string {
 	return map[string]string{
 		"SANDBOXMCP_CANARY":        "canary-of-the-host-environment",

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// project makes a directory of the host with files of all kinds for a program to change.
+// project makes a host directory with files of all kinds for a program to change.
 func project(t *testing.T) string {
 	dir := makeSharedDir(t)
 	for name, text := range map[string]string{
@@ -41,7 +41,7 @@ func project(t *testing.T) string {
 	return dir
 }
 
-// inventory describes every path of a directory, by name; exact also with its inode and all of its times.
+// inventory describes every path of a directory, by name; with exact also by inode and all times.
 func inventory(t *testing.T, dir string, exact bool) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -60,7 +60,7 @@ func inventory(t *testing.T, dir string, exact bool) map[string]string {
 		if exact {
 			st := info.Sys().(*syscall.Stat_t)
 			if info.Mode()&fs.ModeSymlink != 0 {
-				st.Atim = st.Mtim // which this function changes
+				st.Atim = st.Mtim // this function changes the access time
 			}
 			text += fmt.Sprint(" ", st.Ino, st.Uid, st.Gid, st.Nlink, st.Atim, st.Mtim, st.Ctim)
 		}
@@ -82,7 +82,7 @@ func inventory(t *testing.T, dir string, exact bool) map[string]string {
 	return all
 }
 
-// describeFile returns the mode of a file and its content, or its target.
+// describeFile returns the mode of a file and its content or target.
 func describeFile(mode fs.FileMode, target string, open func() (io.ReadCloser, error)) string {
 	switch {
 	case mode.IsDir():
@@ -107,7 +107,8 @@ func describeFile(mode fs.FileMode, target string, open func() (io.ReadCloser, e
 	return mode.String() + " " + strings.TrimSuffix(string(text), "\n")
 }
 
-// changesOf returns what differs from the host's directory: "removed", or what is there now. It checks the order.
+// changesOf returns the differences from the host's directory: "removed", or a description of the file. It checks
+// the order.
 func changesOf(t *testing.T, s backends.Sandbox, dir string) map[string]string {
 	t.Helper()
 	changes, host, removed := map[string]string{}, inventory(t, dir, false), map[string]bool{}
@@ -140,7 +141,7 @@ func (b *bench) proposing(dir string) backends.Spec {
 	return b.specWithWorkspace(backends.Mount{Host: dir, Propose: true})
 }
 
-// testChanges has programs change a directory of the host, which stays as it is.
+// testChanges has programs change a host directory, which must stay unchanged.
 func testChanges(t *testing.T, b *bench) {
 	long, deep := strings.Repeat("n", 255), strings.Repeat("d/", 300)+"d"
 	for _, c := range []struct {
@@ -181,7 +182,7 @@ func testChanges(t *testing.T, b *bench) {
 				for d := deep; d != "." && c.want[deep+"/x"] != ""; d = filepath.Dir(d) {
 					delete(got, d)
 				}
-				delete(got, "fifo") // which no copy has
+				delete(got, "fifo") // a copy has no FIFO
 				compare(t, got, c.want)
 			}
 			compare(t, inventory(t, dir, true), before)
@@ -274,7 +275,7 @@ func compare(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// testManyChanges removes, adds and leaves alone a thousand files each.
+// testManyChanges removes, adds and ignores a thousand files each.
 func testManyChanges(t *testing.T, b *bench) {
 	dir := project(t)
 	want := map[string]string{}
@@ -288,7 +289,8 @@ func testManyChanges(t *testing.T, b *bench) {
 	compare(t, changesOf(t, s, dir), want)
 }
 
-// testOverlayMarks has a program imitate what an overlay notes, and look for the directory in which it does.
+// testOverlayMarks has a program imitate an overlay's marks, and search for the directory that contains the real
+// ones.
 func testOverlayMarks(t *testing.T, b *bench) {
 	if !b.hasPython() {
 		t.Skip("no python")
@@ -349,7 +351,7 @@ for fd in attempt("list", os.listdir, "/proc/1/fd") or ():
 	compare(t, inventory(t, dir, true), before)
 }
 
-// testHostChanges has the host change the directory below a program that works in it.
+// testHostChanges has the host change the directory in which a program works.
 func testHostChanges(t *testing.T, b *bench) {
 	dir := project(t)
 	spec := b.proposing(dir)
@@ -381,7 +383,7 @@ func testHostChanges(t *testing.T, b *bench) {
 	mustExec(t, s, "bash", "-c", "echo alive").mustSucceed(t)
 }
 
-// testGitChanges commits in a repository of the host.
+// testGitChanges commits in a host repository.
 func testGitChanges(t *testing.T, b *bench) {
 	dir := project(t)
 	spec := b.proposing(dir)

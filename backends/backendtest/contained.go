@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testContained: a program sees exactly the layers that its result lists.
+// testContained: a program has exactly the layers that its result lists.
 func testContained(t *testing.T, b *bench) {
 	c := testLayers(t, b)
 	t.Run("also when it fails", func(t *testing.T) {
@@ -79,7 +79,8 @@ func testLayers(t *testing.T, b *bench) backends.Containment {
 	return c
 }
 
-// seenInside compares a program's view with the host's. known is false for a layer that can't be judged from inside.
+// seenInside compares a program's view with the host's. known is false for a layer that can't be judged from
+// inside.
 func seenInside(layer string, facts map[string]any) (seen, known bool) {
 	for name, l := range namespaces() {
 		if l != layer {
@@ -129,19 +130,20 @@ func testRequire(t *testing.T, b *bench, c backends.Containment) {
 	}
 }
 
-// engineSockets returns the usual sockets of container engines: a program that reaches one is root on its host.
+// engineSockets returns the usual sockets of container engines: a program that can connect to one is root on its
+// host.
 func engineSockets() []string {
 	return []string{"/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/host/run/docker.sock"}
 }
 
-// containerTarget starts a listener, independent of this host's services.
+// containerTarget starts a listener that is independent of this host's services.
 func containerTarget(t *testing.T) map[string]any {
 	target, _ := networkTarget(t)
 	return map[string]any{"sockets": engineSockets(), "listens": target["path"]}
 }
 
-// testContainer: attack surface that only containers have: the image's settings, the engine's sockets, and a PID 1 with
-// the program's user.
+// testContainer attacks the surface that only containers have: the image's settings, the engine's sockets, and a
+// PID 1 with the program's user.
 func testContainer(t *testing.T, b *bench) {
 	b.needLayer(t, backends.LayerPID)
 	b.checkAttacks(t, "container.py", containerTarget(t))

@@ -78,7 +78,7 @@ func testSignals(t *testing.T, b *bench) {
 	}
 }
 
-// testTimeout: the timeout ends all processes, however well hidden.
+// testTimeout: the timeout ends all processes, also hidden ones.
 func testTimeout(t *testing.T, b *bench) {
 	for _, c := range []struct{ name, language, program string }{
 		{"busy", "python", "while True: pass"},
@@ -103,7 +103,7 @@ func testTimeout(t *testing.T, b *bench) {
 	})
 }
 
-// timedOut runs a program with longer and longer timeouts until it reports that it is ready: this machine may be slow.
+// timedOut runs a program with increasing timeouts until it reports that it is ready: this machine may be slow.
 func (b *bench) timedOut(t *testing.T, language string, run func(backends.Spec) outcome) outcome {
 	t.Helper()
 	for wall := time.Second; ; wall *= 2 {
@@ -133,7 +133,7 @@ func checkGone(t *testing.T, o outcome, word string) {
 	}
 }
 
-// processesWith lists processes of the host that have word in an argument.
+// processesWith lists host processes that have word in an argument.
 func processesWith(word string) []string {
 	var found []string
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -177,7 +177,7 @@ func testCancel(t *testing.T, b *bench) {
 		}
 		checkGone(t, o, word)
 	})
-	// A program that has written has begun: no error may then report that it was not started.
+	// A program with output has begun: no error may then report that it was not started.
 	b.runParallel(t, "at its first output", func(t *testing.T) {
 		for range 8 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -222,7 +222,7 @@ func (w *onWrite) Write(p []byte) (int, error) {
 	return w.lockedBuffer.Write(p)
 }
 
-// runCancelled runs a command whose context ends. An error is permitted only if the command never ran.
+// runCancelled runs a command whose context ends. An error is permitted only if the command did not run.
 func runCancelled(t *testing.T, s backends.Sandbox, ctx context.Context) {
 	t.Helper()
 	r, err := s.Exec(ctx, backends.Command{Args: []string{"sleep", "1000"}}, backends.Streams{})

@@ -20,7 +20,7 @@ func testFiles(t *testing.T, b *bench) {
 		target, check := filesTarget(t)
 		target["mounted"] = b.o.Mounted
 		var seen []string
-		if !b.promises(backends.LayerMount) { // there, names can be found out, users are visible, and mounts are the host's
+		if !b.promises(backends.LayerMount) { // otherwise names can be guessed, users are visible, and mounts are the host's
 			seen = []string{"stat_", "password_file_of_the_host", "mounts_that_may_be_written"}
 		}
 		checkReports(t, b.runAttacks(t, "files.py", target), seen...)
@@ -61,8 +61,8 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
-// filesTarget puts canaries into every directory of the host that a program might find. The returned function checks
-// that they are unchanged.
+// filesTarget puts canaries into every host directory that a program might find. The returned function checks that
+// they are unchanged.
 func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 	word := canary()
 	var canaries, writable []string
@@ -138,7 +138,7 @@ func describeTarget(t *testing.T, target map[string]any) (all string) {
 	return all
 }
 
-// testModes: a program can change modes and times of its own files as everyday programs do.
+// testModes: a program can change modes and times of its own files, as everyday programs do.
 func testModes(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
 	o := mustExec(t, s, "python", "-c", `import os, shutil, tarfile
@@ -191,7 +191,7 @@ print("ok")`).mustSucceed(t)
 
 // testPut: names stay in the workspace, and the program owns the files.
 func testPut(t *testing.T, b *bench) {
-	t.Setenv("TMPDIR", t.TempDir()) // without files of others
+	t.Setenv("TMPDIR", t.TempDir()) // without other processes' files
 	s := b.start(t, b.spec("shell"))
 	for _, name := range []string{"plain", "a/b/c/deep", "with space", "new\nline", "ünï ☃", "-rf", "\xff\xfe",
 		"..hidden", "a/..b", strings.Repeat("n", 255)} {
@@ -229,7 +229,7 @@ echo more >>a/b/c/deep; rm plain; mkdir a/b/mine; chmod 700 tool; cat $'new\nlin
 	}
 }
 
-// testPutLinks: a link in the place of a directory or file is not followed.
+// testPutLinks: Put does not follow a link in place of a directory or file.
 func testPutLinks(t *testing.T, b *bench) {
 	begun := time.Now()
 	dir := t.TempDir()
@@ -268,7 +268,7 @@ func filesOf(t *testing.T, s backends.Sandbox) map[string]backends.File {
 	return files
 }
 
-// readContent reads a file, but no more than 1 MB.
+// readContent reads at most 1 MB of a file.
 func readContent(t testing.TB, f backends.File) (string, error) {
 	t.Helper()
 	if f.Open == nil {

@@ -75,7 +75,7 @@ except OSError: pass
 		"own True", "not taken 53", "not taken 443", "trusted True 1", "",
 	}, "\n")
 	o := mustExec(t, s, "python", "-c", code, backends.TrustFile).mustSucceed(t)
-	if b.o.OneAddress { // the kernel then reports another error for an unreachable IPv6 address
+	if b.o.OneAddress { // the kernel then has another error for an unreachable IPv6 address
 		want = strings.Replace(want, "127.64.0.1 on 5432", "gaierror -2", 1)
 		o.Stdout = strings.Replace(o.Stdout, "EADDRNOTAVAIL", "ENETUNREACH", 1)
 	}

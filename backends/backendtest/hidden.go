@@ -12,11 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// hiddenFiles is a directory of the host with hidden files in it.
+// hiddenFiles is a host directory that contains hidden files.
 type hiddenFiles struct {
-	dir      string   // programs may see it
+	dir      string   // visible to programs
 	hidden   []string // except these, whose content is "canary"
-	commands []string // shell commands that would show them, in dir
+	commands []string // shell commands that would print them, in dir
 }
 
 func newHiddenFiles(t *testing.T) hiddenFiles {

@@ -34,7 +34,7 @@ func canaryProcess(t testing.TB, word string) *osexec.Cmd {
 	return cmd
 }
 
-// isRunning reports whether a canary still runs, neither ended, stopped nor traced.
+// isRunning reports whether a canary is running, neither ended, stopped nor traced.
 func isRunning(cmd *osexec.Cmd) bool {
 	text, err := os.ReadFile("/proc/" + itoa(cmd.Process.Pid) + "/stat")
 	if err != nil {
@@ -44,7 +44,7 @@ func isRunning(cmd *osexec.Cmd) bool {
 	return strings.HasPrefix(state, "S") || strings.HasPrefix(state, "R")
 }
 
-// ourKeys are the keys of this suite's System V objects: the lower 24 bits are the process number.
+// ourKeys are the keys of this suite's System V objects: the lower 24 bits are the PID.
 const ourKeys = 0x5a000000
 
 func removeSysV(kind string, id int) {
@@ -62,7 +62,7 @@ func removeSysV(kind string, id int) {
 // for attacks.
 func sharedObjects(t testing.TB, word string) map[string]any {
 	t.Helper()
-	for _, line := range sysvObjects() { // of tests that were killed
+	for _, line := range sysvObjects() { // of killed tests
 		var kind string
 		var key, id int
 		fmt.Sscan(line, &kind, &key, &id)
@@ -136,14 +136,14 @@ func mounter(t testing.TB) func(kind, at string, readOnly bool) {
 	}
 }
 
-// showMounts shows a process in another mount namespace a directory with all mounts below it.
+// showMounts mounts a directory with all mounts below it in another process's mount namespace.
 func showMounts(t testing.TB, dir string, pid int) {
 	t.Helper()
 	failed := make(chan error)
 	var move func()
 	move = func() {
-		runtime.LockOSThread()              // and it ends with the goroutine
-		if unix.Gettid() == unix.Getpid() { // but the main thread, whose mounts are those of /proc/self
+		runtime.LockOSThread()              // which ends with the goroutine
+		if unix.Gettid() == unix.Getpid() { // except for the main thread, whose mounts are those of /proc/self
 			defer runtime.UnlockOSThread()
 			moved := make(chan struct{})
 			go func() { defer close(moved); move() }()

@@ -16,7 +16,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// namespaces are the names under /proc/self/ns, and the layers that promise new ones.
+// namespaces returns the names under /proc/self/ns, and the layers that promise new ones.
 func namespaces() map[string]string {
 	return map[string]string{
 		"user": backends.LayerUser, "mnt": backends.LayerMount, "pid": backends.LayerPID, "net": backends.LayerNet,
@@ -96,8 +96,8 @@ func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) 
 	}
 }
 
-// testHostUser inspects a running program from the host: its user is not root; for an ordinary user it is that user or
-// one of the user's subordinate ids.
+// testHostUser inspects a running program from the host: its user is not root; if this process's user is not root,
+// it is that user or one of the user's subordinate ids.
 func testHostUser(t *testing.T, b *bench) {
 	s := b.session(t, "shell")
 	word := canary()
@@ -118,7 +118,7 @@ func testHostUser(t *testing.T, b *bench) {
 	}
 }
 
-// isSubordinateUID reports whether /etc/subuid, with lines of "user:first:count", gives us a user's number.
+// isSubordinateUID reports whether /etc/subuid, with lines of "user:first:count", assigns us a user ID.
 func isSubordinateUID(uid string) bool {
 	number, err := strconv.Atoi(uid)
 	me, unknown := user.Current()
@@ -134,7 +134,7 @@ func isSubordinateUID(uid string) bool {
 	return false
 }
 
-// testNeighbours: concurrent sandboxes see nothing of each other: no processes, files, sockets or shared memory.
+// testNeighbours: concurrent sandboxes see none of each other's processes, files, sockets or shared memory.
 func testNeighbours(t *testing.T, b *bench) {
 	one, two := b.session(t, "python"), b.start(t, b.spec("python"))
 	word := canary()

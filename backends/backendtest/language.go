@@ -81,7 +81,7 @@ func testLanguage(t *testing.T, b *bench) {
 	b.runParallel(t, "commands", func(t *testing.T) { testCommands(t, b) })
 }
 
-// testArgv: arguments arrive byte for byte.
+// testArgv: arguments arrive unchanged, byte for byte.
 func testArgv(t *testing.T, b *bench) {
 	args := []string{"", " ", "a b", "-x", "--", "new\nline", "ünï ☃", "\xff\xfe not UTF-8", `"'\$(id)`, "*", strings.Repeat("x", 20_000)}
 	o := b.python(t, "import sys, os; print(*[os.fsencode(a).hex() for a in sys.argv[1:]], sep=',')", args...).mustSucceed(t)

@@ -18,7 +18,7 @@ import (
 // scenario is one way in which a sandbox ends.
 type scenario struct {
 	name    string
-	session bool // is another matter there
+	session bool // sessions differ there
 	run     func(t *testing.T, s backends.Sandbox, word string)
 }
 
@@ -99,12 +99,12 @@ func testLeftovers(t *testing.T, b *bench) {
 	})
 }
 
-// openOneTimeFiles opens all files that this process opens once and keeps, which are not leftovers. It closes the
-// backend: a living one may pre-spawn processes during a check.
+// openOneTimeFiles opens all files that this process opens once and keeps open, which are not leftovers. It closes
+// the backend: an open one may prespawn processes during a check.
 func (b *bench) openOneTimeFiles(t *testing.T) {
 	first := b.newBackend(t)
 	defer first.Close()
-	(&bench{backend: first, newBackend: b.newBackend, o: b.o}).openSandbox(t, b.spec("python")).Close() // or there is nothing to see
+	(&bench{backend: first, newBackend: b.newBackend, o: b.o}).openSandbox(t, b.spec("python")).Close() // otherwise nothing is opened
 	for i := range 2 {
 		if err := oneRun(t, first, b, i); err != nil {
 			t.Fatal(err)
@@ -115,8 +115,8 @@ func (b *bench) openOneTimeFiles(t *testing.T) {
 	}
 }
 
-// runScenarios ends sandboxes of one backend by every scenario. Nothing is left of each while the backend lives, and
-// nothing at all after its Close.
+// runScenarios ends sandboxes of one backend by every scenario. Nothing of a sandbox is left while the backend is
+// open, and nothing at all after its Close.
 func (b *bench) runScenarios(t *testing.T, all []scenario) {
 	before := b.hostState(t)
 	backend := b.newBackend(t)
@@ -174,7 +174,7 @@ func testClosedFirst(t *testing.T, b *bench) {
 	b.waitUnchanged(t, before)
 }
 
-// oneRun runs a program of one language or another, with a child that would go on.
+// oneRun runs a program of one language or another, with a child that would continue.
 func oneRun(t *testing.T, backend backends.Backend, b *bench, i int) error {
 	c := []struct{ language, runtime, name, text string }{
 		{"shell", "bash", "main.sh", "sleep 1000 & echo %d"},

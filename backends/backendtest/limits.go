@@ -17,10 +17,10 @@ import (
 // bombReport is the report of a bomb that reaches its end; others report nothing.
 type bombReport struct {
 	Made  int64  `json:"made"`  // in the bomb's own unit: bytes, processes, threads, descriptors
-	Error string `json:"error"` // the name of the errno that stopped it, "" when it was not stopped
+	Error string `json:"error"` // name of the errno that stopped it, "" if it was not stopped
 }
 
-// runBomb runs one bomb of bombs.py. Each bomb is bounded: unstopped, it ends after bound units.
+// runBomb runs one bomb of bombs.py. Each bomb bounds itself: unstopped, it ends after bound units.
 func (b *bench) runBomb(t *testing.T, limits backends.Limits, kind string, bound int64) (outcome, bombReport) {
 	t.Helper()
 	spec := b.spec("python")
@@ -62,7 +62,7 @@ func testLimits(t *testing.T, b *bench) {
 	b.runParallel(t, "sockets", func(t *testing.T) {
 		b.needLayer(t, backends.LayerNet)
 		limits := b.spec("").Limits
-		limits.RAM = 1 << 30 // what they might hold is counted as that
+		limits.RAM = 1 << 30 // their possible contents count as that much
 		o, made := b.runBomb(t, limits, "connections", 6000)
 		if b.o.Interfaces && made.Error == "EAFNOSUPPORT" {
 			t.Skip("nobody keeps the interfaces closed, so programs have no sockets of the internet")
@@ -71,7 +71,7 @@ func testLimits(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
-	b.runParallel(t, "room", func(t *testing.T) { // in limits that another limit bounds, as programs expect
+	b.runParallel(t, "room", func(t *testing.T) { // rlimits that another limit bounds should not restrict programs
 		const code = "import resource as r, os\n" +
 			"print(r.getrlimit(r.RLIMIT_CPU)[1])\n" +
 			"r.setrlimit(r.RLIMIT_CPU, (1_000_000, 1_000_000))\n" +
@@ -102,7 +102,7 @@ func testLimits(t *testing.T, b *bench) {
 		if made.Made >= 400 {
 			t.Errorf("made %d processes with the default limit, %+v", made.Made, o.Result)
 		}
-		// It has room for thread pools of many cores, with their open files.
+		// The default suffices for thread pools of many cores, with their open files.
 		spec := b.spec("python")
 		spec.Limits = backends.Limits{}
 		o = b.run(t, spec, "import threading, resource\nstop = threading.Event()\nall = [threading.Thread(target=stop.wait) for _ in range(200)]\n"+
@@ -119,7 +119,7 @@ func testMemory(t *testing.T, b *bench) {
 	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: time.Hour, Processes: 30}
 	for _, kind := range []string{"anonymous", "children", "leaderless", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
 		b.runParallel(t, kind, func(t *testing.T) {
-			counted := kind == "socket_buffers" && b.promises(backends.LayerNet) // one by one
+			counted := kind == "socket_buffers" && b.promises(backends.LayerNet) // the kernel charges each one
 			if !b.o.Cgroup && (kind == "memfd_in_flight" || kind == "socket_buffers" && !counted) {
 				t.Skip("no cgroup, and nothing else counts what only the kernel holds")
 			}
@@ -134,7 +134,7 @@ func testMemory(t *testing.T, b *bench) {
 			if !many && (o.Ended != backends.EndedOOM || o.Limit != "ram") {
 				t.Errorf("ended %s, limit %q, exit code %d; want oom, ram", o.Ended, o.Limit, o.ExitCode)
 			}
-			if over := limit + limits.Disk + 48<<20; b.o.Cgroup && !many && made.Made > over { // the kernel itself keeps to that
+			if over := limit + limits.Disk + 48<<20; b.o.Cgroup && !many && made.Made > over { // the kernel itself enforces that
 				t.Errorf("held %d MB, limit %d MB", made.Made>>20, limit>>20)
 			}
 			if o.ExitCode == 0 {
@@ -148,7 +148,7 @@ func testMemory(t *testing.T, b *bench) {
 			b.needSocketCounting(t)
 			limits := limits
 			limits.RAM, limits.Disk = 48<<20, 4<<20
-			o, made := b.runBomb(t, limits, kind, 96<<20) // and then it stays
+			o, made := b.runBomb(t, limits, kind, 96<<20) // and then it waits
 			if o.Ended != backends.EndedOOM || o.Limit != "ram" {
 				t.Errorf("ended %s %s with %d MB in sockets; want oom, ram", o.Ended, o.Limit, made.Made>>20)
 			}
@@ -204,7 +204,7 @@ func testMemory(t *testing.T, b *bench) {
 	})
 }
 
-// needSocketCounting skips a test where nothing counts the data in accepted connections.
+// needSocketCounting skips a test if nothing counts the data in accepted connections.
 func (b *bench) needSocketCounting(t *testing.T) {
 	t.Helper()
 	if !b.o.Cgroup {
@@ -271,13 +271,13 @@ func testDisk(t *testing.T, b *bench) {
 	}
 	b.runParallel(t, "large shared memory", func(t *testing.T) {
 		b.needLayer(t, backends.LayerMount)
-		// Browsers and data loaders want more of /dev/shm than the usual 64 MB.
+		// Browsers and data loaders need more of /dev/shm than the usual 64 MB.
 		limits := limits
 		limits.Disk = 256 << 20
 		b.runBombWithin(t, limits, "disk_shm", 160<<20)
 	})
 	b.runParallel(t, "other places", func(t *testing.T) {
-		// Every other writable place has no more.
+		// No other writable path has more room.
 		if b.o.OwnDisks {
 			o, made := b.runBomb(t, limits, "disk_anywhere_and_stay", 100<<20)
 			checkOverDisk(t, o, made, limit)
@@ -304,8 +304,8 @@ func testDisk(t *testing.T, b *bench) {
 	})
 }
 
-// overDisk: each of several file systems has the limit's size, so that a program can hold three times as much for a
-// moment. It must not end successfully, and must not exceed the sum.
+// checkOverDisk checks a program on several file systems with the limit's size each, which can briefly hold three
+// times as much. It must not end successfully, and must not exceed the sum.
 func checkOverDisk(t *testing.T, o outcome, made bombReport, limit int64) {
 	t.Helper()
 	if o.Ended != backends.EndedLimit || o.Limit != "disk" {
@@ -316,8 +316,8 @@ func checkOverDisk(t *testing.T, o outcome, made bombReport, limit int64) {
 	}
 }
 
-// watchedDisk: without a file system of its own, a workspace is bounded by the size of each file
-// and by a watcher that ends the program.
+// testWatchedDisk: without a file system of its own, a workspace is bounded by the size of each file and by a
+// watcher that ends the program.
 func (b *bench) testWatchedDisk(t *testing.T, limits backends.Limits, kind string) {
 	t.Helper()
 	if kind != "disk_workspace" {

@@ -67,7 +67,7 @@ func (m *interpreter) readAnswer(t testing.TB) string {
 	return strings.TrimSpace(answer)
 }
 
-// evaluator answers each line of its channel with the value of the expression in it.
+// evaluator answers each line of its channel with the value of the expression in that line.
 const evaluator = `
 import os, sys, time, subprocess
 lines = os.fdopen(os.dup(3), "r")

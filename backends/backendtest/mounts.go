@@ -30,7 +30,7 @@ func makeSharedDir(t *testing.T) string {
 	return dir
 }
 
-// specWithMount is the usual Spec of a shell, with a mount, and workingIn with a workspace of the host.
+// specWithMount returns the usual shell Spec with a mount.
 func (b *bench) specWithMount(m backends.Mount) backends.Spec {
 	spec := b.spec("shell")
 	spec.Mounts = []backends.Mount{m}
@@ -54,7 +54,7 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
 		checkContent(t, dir, "given", "given")
-		// Not by rights and rules alone.
+		// It must be a read-only mount, not only denied by permissions and Landlock.
 		if o := mustExec(t, b.start(t, spec), "bash", "-c", "grep ' /data/in ro,' /proc/self/mountinfo"); o.Stdout == "" {
 			t.Error("the mount itself is writable")
 		}
@@ -131,7 +131,7 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	})
 }
 
-// testRights mounts, as root, files with set-user-ID bits or capabilities: the kernel keeps these rights when a program
+// testRights mounts, as root, files with set-user-ID bits or capabilities: the kernel keeps these when a program
 // writes through a mapping.
 func testRights(t *testing.T, b *bench) {
 	for name, mode := range map[string]os.FileMode{"set-user-ID": os.ModeSetuid, "set-group-ID": os.ModeSetgid} {
@@ -154,15 +154,15 @@ func testRights(t *testing.T, b *bench) {
 		mustExec(t, b.start(t, mounted), "bash", "-c", "cat /data/a/b/tool").mustSucceed(t)
 	}
 	dir := makeSharedDir(t)
-	if err := os.Chmod(dir, os.ModeSetgid|0o777); err != nil { // a project's, whose files are its group's
+	if err := os.Chmod(dir, os.ModeSetgid|0o777); err != nil { // a project's directory may set its files' group
 		t.Fatal(err)
 	}
 	spec := b.specWithMount(backends.Mount{Host: dir, Inside: "/data", Write: true})
 	mustExec(t, b.start(t, spec), "bash", "-c", "echo x >/data/given").mustSucceed(t)
 }
 
-// testSubmounts shows directories with mounts of the host below: programs see these mounts or nothing, and never the
-// files that they hide.
+// testSubmounts shows directories with host mounts below: programs see these mounts or nothing, and never the files
+// below them.
 func testSubmounts(t *testing.T, b *bench) {
 	dir := makeSharedDir(t)
 	mount := mounter(t)
@@ -186,7 +186,7 @@ func testSubmounts(t *testing.T, b *bench) {
 		mounted.Mounts[0].Write, workspace.Workspace.Write = write, write
 		for at, spec := range map[string]backends.Spec{"/data": mounted, "/workspace": workspace} {
 			o := mustExec(t, b.start(t, spec), "bash", "-c", `cd "$0"; cat */hidden; cat m/shown; ls proc; (echo x >closed/new); ls m2`, at)
-			if o.Stdout != "hiddenshownhidden\n" { // of m2, where nothing is mounted
+			if o.Stdout != "hiddenshownhidden\n" { // m2 has no mount
 				t.Errorf("%s, writable %v: got %q, %q", at, write, o.Stdout, o.Stderr)
 			}
 			if !write {
@@ -218,7 +218,7 @@ func testWorkspace(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("of the host, looked at", func(t *testing.T) {
-		// Listing a project does not change it, even where its owner has closed directories.
+		// Reading a project does not change it, even if its owner has closed directories.
 		dir := makeSharedDir(t)
 		for path, mode := range map[string]os.FileMode{"sealed": 0, "readable": 0o444} {
 			os.WriteFile(filepath.Join(dir, path), []byte("x"), 0o600)

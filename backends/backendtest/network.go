@@ -34,7 +34,7 @@ func testNetwork(t *testing.T, b *bench) {
 	})
 }
 
-// testLostPackets tests the count of packets without a route, which does not depend on what programs report.
+// testLostPackets tests the count of packets without a route, which does not depend on programs' reports.
 func (b *bench) testLostPackets(t *testing.T) {
 	const (
 		quiet   = "import socket\nl = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(l.getsockname())\n"
@@ -63,7 +63,7 @@ func (b *bench) testLostPackets(t *testing.T) {
 		t.Error("an address before time was up: 0 were lost")
 	}
 	if b.o.Warm {
-		return // there are no sessions
+		return // this profile has no sessions
 	}
 	s := b.session(t, "python")
 	before := s.Usage().Lost
@@ -157,7 +157,7 @@ func listen(t *testing.T, reached *atomic.Int64, network, address string) net.Ad
 	return l.Addr()
 }
 
-// listenPacket counts datagrams, and answers those that have a sender.
+// listenPacket counts datagrams, and answers those that have a sender address.
 func listenPacket(t *testing.T, reached *atomic.Int64, network, address string) net.Addr {
 	t.Helper()
 	c, err := net.ListenPacket(network, address)

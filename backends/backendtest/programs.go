@@ -11,14 +11,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// hostIndependentChecks are the checks that must also hold without an own root directory and network. The others may
-// fail there.
+// hostIndependentChecks are the checks that must also pass without an own root directory and network. The others
+// may fail there.
 func hostIndependentChecks() []string {
 	return []string{"threads", "thread_pool", "subprocesses", "signals", "memory_maps", "locales", "keeps_away_from_the_limits",
 		"crypto", "wasm", "shared_memory", "pipes", "here_documents", "traps", "text_tools", "dates", "coprocesses"}
 }
 
-// testPrograms: users turn off containment that breaks real programs. Each check of works.py and works.js is an
+// testPrograms: users turn off containment that breaks real programs, so each check of works.py and works.js is an
 // everyday operation.
 func testPrograms(t *testing.T, b *bench) {
 	for _, c := range []struct{ language, program string }{{"python", "works.py"}, {"node", "works.js"}, {"shell", "works.sh"}} {

@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// testReady: an idle interpreter began before its program arrived, by proc_pid_stat(5), and does not count that time.
+// testReady: an idle interpreter has started before its program arrived, by proc_pid_stat(5), and does not count
+// that time.
 func testReady(t *testing.T, b *bench) {
 	if !b.o.Warm {
 		t.Skip("nothing stands ready here")
@@ -35,7 +36,7 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 			cmd := backends.Command{Args: []string{map[string]string{"python": "python", "node": "node", "shell": "bash"}[language], file}}
 			s := b.startAnnounced(t, b.spec(language), cmd)
 			ready := time.Now()
-			hosttest.Until(t, "a second has gone by", func() bool { return time.Since(ready) > 1100*time.Millisecond }) // a shell counts them
+			hosttest.Until(t, "a second has gone by", func() bool { return time.Since(ready) > 1100*time.Millisecond }) // shells count seconds
 			putText(t, s, file, source)
 			put := time.Now()
 			hosttest.Until(t, "the clock has gone on", func() bool { return time.Since(put) > before })
@@ -59,7 +60,7 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 	}
 	b.runParallel(t, "for another", func(t *testing.T) {
 		spec := b.spec("python")
-		spec.Limits.RAM += 1 << 20 // another kind, or parallel tests would take the sandbox for other.py
+		spec.Limits.RAM += 1 << 20 // another kind, otherwise parallel tests would lease the sandbox for other.py
 		b.startAnnounced(t, spec, backends.Command{Args: []string{"python", "main.py"}})
 		cmd := backends.Command{Args: []string{"python", "other.py"}}
 		s := b.startAnnounced(t, spec, cmd)

@@ -13,8 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testSessions: with Keep, processes and files live from one command to the next, and end with
-// the sandbox.
+// testSessions: with Keep, processes and files live from one command to the next, and end with the sandbox.
 func testSessions(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
@@ -75,7 +74,7 @@ func testSessions(t *testing.T, b *bench) {
 			{"print(1)", backends.EndedOK},
 		} {
 			if strings.Contains(c.code, "kill(-1") && !slices.Contains(b.o.Layers, backends.LayerPID) {
-				continue // it would reach processes of the tests' user
+				continue // it would kill processes of the tests' user
 			}
 			o, err := tryExec(t, s, backends.Command{Args: []string{"python", "-c", c.code}}, nil)
 			if err != nil || o.Ended != c.want {
@@ -103,7 +102,7 @@ func testSessions(t *testing.T, b *bench) {
 		}
 	})
 	b.runParallel(t, "out of memory", func(t *testing.T) {
-		// It may end the session, but then the next command reports that.
+		// The command may end the session, but then the next command reports that.
 		s := b.start(t, spec)
 		o := mustExec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
 		if o.Ended != backends.EndedOOM || o.Limit != "ram" {

@@ -11,9 +11,9 @@ import (
 
 const smoke = "Smoke"
 
-// testSmoke takes one case out of each of the other groups.
+// testSmoke runs one case of each of the other groups.
 func testSmoke(t *testing.T, b *bench) {
-	t.Run("leftovers", func(t *testing.T) { // first, while no other backend has anything to do
+	t.Run("leftovers", func(t *testing.T) { // first, while the other backends are idle
 		t.Setenv("TMPDIR", t.TempDir())
 		b.openOneTimeFiles(t)
 		b.runScenarios(t, slices.DeleteFunc(scenarios(), func(w scenario) bool { return w.name != "timeout" }))

@@ -31,7 +31,7 @@ func (b *bench) hostState(t testing.TB) state {
 	}
 }
 
-// waitUnchanged waits until the host is as it was, or fails with the additions.
+// waitUnchanged waits until the host is in its former state, or fails with the additions.
 func (b *bench) waitUnchanged(t testing.TB, before state) {
 	t.Helper()
 	last := ""
@@ -51,7 +51,7 @@ func (b *bench) waitUnchanged(t testing.TB, before state) {
 	})
 }
 
-// checkNothingLeft searches for names with a sandbox's id, while its backend still lives.
+// checkNothingLeft searches for names that contain a sandbox's id while its backend is open.
 func (b *bench) checkNothingLeft(t testing.TB, id string) {
 	t.Helper()
 	var found []string
@@ -92,11 +92,11 @@ func listMounts(t testing.TB) []string {
 	})
 }
 
-// numbered finds the number of the process that a cgroup belongs to.
+// numbered finds the PID in a cgroup's name.
 var numbered = regexp.MustCompile(`sandboxmcp[^/]*?\.(\d+)\.`)
 
-// strangers are cgroups that carried other processes' numbers when the first test began: leftovers of killed processes,
-// whose numbers may be in use again.
+// strangers are cgroups that contained other processes' PIDs when the first test began: leftovers of killed
+// processes, whose PIDs may have been reused.
 var strangers = sync.OnceValue(func() []string {
 	var found []string
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
@@ -109,8 +109,8 @@ var strangers = sync.OnceValue(func() []string {
 	return found
 })
 
-// cgroupDirs lists the host's cgroups with our prefix, except strangers and those of other living processes: another
-// test run on the same host.
+// cgroupDirs lists the host's cgroups with our prefix, except strangers and those of other living processes:
+// another test run on the same host.
 func cgroupDirs() []string {
 	var found []string
 	known := strangers()
@@ -131,10 +131,10 @@ func cgroupDirs() []string {
 	return found
 }
 
-// filesOnHost lists all files in the backend's directories and the temporary one, and names with our prefix in shared
-// directories.
+// filesOnHost lists all files in the backend's directories and the temporary one, and names with our prefix in
+// shared directories.
 func (b *bench) filesOnHost() []string {
-	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // t.TempDir's directories; what is in them counts
+	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // directories of t.TempDir; their contents count
 	inOwn := regexp.MustCompile(`/Test[^/]*/\d+/[^/]+$`) // an empty state directory is permitted
 	var found []string
 	for _, dir := range append([]string{os.TempDir()}, b.o.Dirs...) {
@@ -168,7 +168,7 @@ func descriptors() []string {
 			continue
 		}
 		if kind, _, ok := strings.Cut(to, ":["); ok {
-			to = kind // pipes and sockets by how many there are
+			to = kind // pipes and sockets by their number
 		}
 		count[to]++
 		found = append(found, fmt.Sprintf("%s (%d)", to, count[to]))
@@ -176,7 +176,7 @@ func descriptors() []string {
 	return found
 }
 
-// sysvObjects lists the host's shared memory, semaphores and queues, by kind, key and number. They belong to no
+// sysvObjects lists the host's shared memory, semaphores and queues, by kind, key and id. They belong to no
 // process, so they survive a kill of all processes.
 func sysvObjects() []string {
 	var found []string
@@ -191,7 +191,7 @@ func sysvObjects() []string {
 	return found
 }
 
-// childrenOf lists the processes whose parent is pid, zombies too.
+// childrenOf lists the child processes of pid, including zombies.
 func childrenOf(pid int) []string {
 	var found []string
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")

@@ -32,15 +32,15 @@ func testStreams(t *testing.T, b *bench) {
 		}
 	})
 	b.runParallel(t, "output of what the program left running", func(t *testing.T) {
-		// All output written before the end arrives, from every process.
+		// All output that any process writes before the end arrives.
 		o := b.shell(t, "(echo child; : >said; sleep 1000) & until [ -e said ]; do :; done; echo parent").mustSucceed(t)
 		if o.Stdout != "child\nparent\n" {
 			t.Errorf("stdout %q", o.Stdout)
 		}
 	})
 	b.runParallel(t, "signals", func(t *testing.T) {
-		// A program gets each of them after it has reported its handler, and ends by itself. It waits: a signal that reaches
-		// bash 5.2 while it parses $(...) or <(...) has its trap fail with "unexpected EOF".
+		// A program receives each signal after it has reported its handler, and ends by itself. It waits: in bash
+		// 5.2, a signal during the parsing of $(...) or <(...) makes the trap fail with "unexpected EOF".
 		s := b.start(t, b.spec("shell"))
 		interrupt, terminate := make(chan struct{}, 1), make(chan struct{}, 1)
 		out := &heard{tell: map[string]chan<- struct{}{"ready\n": interrupt, "ready\nINT\n": terminate}}
@@ -61,7 +61,7 @@ func testStreams(t *testing.T, b *bench) {
 		}
 	})
 	b.runParallel(t, "writer that waits", func(t *testing.T) {
-		// A client that does not read delays its output, not the end of the program.
+		// A client that does not read delays its output, not the program's end.
 		spec := b.spec("shell")
 		spec.Limits.Wall = time.Second
 		word := ulid.Make().String()
@@ -136,7 +136,7 @@ func testStdin(t *testing.T, b *bench) {
 		})
 	}
 	b.runParallel(t, "comes piece by piece", func(t *testing.T) {
-		// Input arrives piece by piece: the program answers each before the next is sent.
+		// Input arrives piece by piece: the program answers each piece before the next is sent.
 		r, w := io.Pipe()
 		s := b.start(t, b.spec("shell"))
 		var out lockedBuffer
@@ -200,7 +200,7 @@ func (w *hashWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// heard collects output, and sends to a channel once the expected text has arrived.
+// heard collects output, and sends to a channel once it contains the expected text.
 type heard struct {
 	text string
 	tell map[string]chan<- struct{}

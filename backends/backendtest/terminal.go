@@ -21,8 +21,8 @@ type terminalUser struct {
 	end     chan backends.Result
 }
 
-// startTerminal runs a script with sh, which unlike bash does not claim the terminal, at a terminal of 100 columns and
-// 30 rows.
+// startTerminal runs a script with sh, which unlike bash does not claim the terminal, on a terminal of 100 columns
+// and 30 rows.
 func startTerminal(t *testing.T, b *bench, script string) *terminalUser {
 	t.Helper()
 	b.parallel(t)
@@ -79,11 +79,11 @@ func testTerminal(t *testing.T, b *bench) {
 		s := startTerminal(t, b, "trap 'echo interrupted' INT; echo ready; cat; echo ended; read line; echo \"got $line\"")
 		s.waitForText("ready\r\n")
 		s.typeText("echoed\n")
-		s.waitForText("echoed\r\nechoed\r\n") // by the terminal, and by cat
+		s.waitForText("echoed\r\nechoed\r\n") // echoed by the terminal and by cat
 		s.typeText("\x03")
 		s.waitForText("^C")
 		s.waitForText("interrupted\r\nended\r\n")
-		s.typeText("last\x7fer\n") // a line that is corrected
+		s.typeText("last\x7fer\n") // a corrected line
 		s.waitForText("got laser\r\n")
 		s.waitForExit(0)
 	})
@@ -98,7 +98,7 @@ func testTerminal(t *testing.T, b *bench) {
 		s.waitForText("ready\r\n")
 		s.typeText("x\n")
 		s.waitForText("x\r\nx\r\n")
-		s.typeText("\x1a") // which stops cat
+		s.typeText("\x1a") // stops cat
 		s.waitForText("Stopped")
 		s.typeText("again\n")
 		s.waitForText("again\r\nagain\r\n")
@@ -107,7 +107,7 @@ func testTerminal(t *testing.T, b *bench) {
 		s.waitForExit(0)
 	})
 	t.Run("resized", func(t *testing.T) {
-		// A shell may lose a signal that comes while it runs the trap of the one before.
+		// A shell may lose a signal that comes while it runs the previous one's trap.
 		s := startTerminal(t, b, "n=0; trap 'stty size; n=$((n + 1))' WINCH; echo ready; while [ $n -lt 1 ]; do sleep 0.05; done; echo once; while [ $n -lt 2 ]; do sleep 0.05; done; echo over")
 		s.waitForText("ready\r\n")
 		s.resized <- backends.Size{Columns: 81, Rows: 25}

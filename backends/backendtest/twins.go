@@ -12,15 +12,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// twin is a program that must see the same in an idle and in a new interpreter.
+// twin is a program that must have the same output in an idle and in a new interpreter.
 type twin struct {
 	name      string // of the case
-	program   string // of directory programs, or
+	program   string // in directory programs, or
 	source    string // its text
 	args, env []string
-	files     map[string]string // beside it
+	files     map[string]string // next to it
 	stdin     string
-	cold      string // the reason why it is never warm
+	cold      string // why it is never warm
 }
 
 func twins() []twin {
@@ -106,8 +106,8 @@ func twins() []twin {
 	}
 }
 
-// testTwins runs programs in an idle and in a new sandbox, and compares all their output. They may differ in start time
-// and resource usage, which are true facts, in random addresses and in inode numbers.
+// testTwins runs programs in an idle and in a new sandbox, and compares all their output. They may differ in start
+// time and resource usage, in random addresses and in inode numbers.
 func testTwins(t *testing.T, b *bench) {
 	if !b.o.Warm {
 		t.Skip("nothing stands ready here")

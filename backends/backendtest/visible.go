@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testVisible: a program and its runtime see the sandbox's limits, not the host's, and can't change the files that show
-// them.
+// testVisible: a program and its runtime see the sandbox's limits, not the host's, and can't change the files that
+// show them.
 func testVisible(t *testing.T, b *bench) {
 	b.needLayer(t, backends.LayerMount)
 	if b.o.Unseen && !b.o.MemInfo {
@@ -53,7 +53,7 @@ func testVisible(t *testing.T, b *bench) {
 		if counts && (saw.Cgroup != limits.RAM || saw.Quota != limits.CPU) {
 			t.Errorf("the cgroup's limits are %d and %v, want %d and %v", saw.Cgroup, saw.Quota, limits.RAM, limits.CPU)
 		}
-		if !counts { // without a cgroup of its own, a container on v1 is shown names of the host's, as in the attack cgroups of isolation.py
+		if !counts { // without a cgroup of its own, a container on v1 has the host's names, as in the attack cgroups of isolation.py
 			saw.Others = nil
 		}
 		if len(saw.Changed)+len(saw.Others) > 0 || slices.ContainsFunc(saw.Roots, func(root string) bool { return root != "/" && !b.o.Static }) {
@@ -95,7 +95,7 @@ func testVisible(t *testing.T, b *bench) {
 			Processors   int
 		}
 		b.reportVisible(t, spec, &saw, "visible.js")
-		if saw.Memory != limits.RAM || saw.Processors != cores || saw.Heap > 300<<20 { // 256 MiB are the least
+		if saw.Memory != limits.RAM || saw.Processors != cores || saw.Heap > 300<<20 { // 256 MiB is the minimum
 			t.Errorf("got %+v, want %d bytes and %d processors", saw, limits.RAM, cores)
 		}
 	})

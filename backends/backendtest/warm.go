@@ -14,15 +14,15 @@ import (
 // noneReady is the miss reason of a program whose kind can be idle.
 const noneReady = "none stood ready"
 
-// startAnnounced starts a sandbox for a program that is announced to the backend. With Options.Warm it waits for an
-// idle sandbox, unless the backend reports that there will be none.
+// startAnnounced starts a sandbox for an announced program. With Options.Warm it waits for an idle sandbox, unless
+// the backend reports that there will be none.
 func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Command) backends.Sandbox {
 	t.Helper()
 	if !b.o.Warm {
 		return b.start(t, spec)
 	}
 	spec.Program = &cmd
-	b.warming.Lock() // or one caller takes the sandbox of another
+	b.warming.Lock() // otherwise one caller leases another's sandbox
 	defer b.warming.Unlock()
 	var s backends.Sandbox
 	hosttest.Until(t, fmt.Sprintf("a sandbox stands ready for %.100q", cmd.Args), func() bool {
@@ -55,8 +55,8 @@ func (b *bench) poolOf(spec backends.Spec) backends.Pool {
 	return backends.Pool{}
 }
 
-// startInline starts a sandbox and returns the command that runs source text: as an argument, or as a file where idle
-// sandboxes need files.
+// startInline starts a sandbox and returns the command that runs source text: as an argument, or as a file if idle
+// sandboxes need one.
 func (b *bench) startInline(t testing.TB, spec backends.Spec, source string, args ...string) (backends.Sandbox, backends.Command) {
 	t.Helper()
 	c := map[string]struct{ program, flag, file string }{

@@ -126,8 +126,8 @@ func maxMapped(info Info, us serverUser) int {
 	return usual
 }
 
-// ownIdentity returns the server's own user, which must not be root: programs may do in mounted directories what
-// the server may.
+// ownIdentity returns the server's own user, which must not be root: programs have the server's rights in mounted
+// directories.
 func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	me := identity{uid: us.uid, gid: us.gid}
 	for _, b := range binds {

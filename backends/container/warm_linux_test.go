@@ -17,8 +17,8 @@ func announcedSpec() backends.Spec {
 	return s
 }
 
-// TestAnnouncedCommand: another run may use the prepared container, so the announcement contains only what an
-// interpreter needs.
+// TestAnnouncedCommand: another run may use the prepared container, so the announcement has only an interpreter's
+// part of the command.
 func TestAnnouncedCommand(t *testing.T) {
 	for _, tt := range []struct {
 		language string

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestDaemonStops checks that a stopping daemon reports what it did to its containers.
+// TestDaemonStops checks that a stopping daemon reports how its containers ended.
 func TestDaemonStops(t *testing.T) {
 	e := testEngine(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))

@@ -42,7 +42,7 @@ func start(t *testing.T) (backends.Sandbox, *guest.Client) {
 	return s, c
 }
 
-// shell runs a script and returns what it prints.
+// shell runs a script and returns its output.
 func shell(t *testing.T, s backends.Sandbox, script string) string {
 	t.Helper()
 	var out bytes.Buffer

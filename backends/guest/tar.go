@@ -27,8 +27,8 @@ const (
 	AllLinks Links = true
 )
 
-func (l Links) args(path string) url.Values {
-	args := url.Values{"path": {path}}
+func (l Links) args(dir string) url.Values {
+	args := url.Values{"path": {dir}}
 	if l {
 		args.Set("links", "all")
 	}

@@ -1,11 +1,11 @@
-# The driver of an R session. The bootstrap evaluates it in an environment above which is only base, so
-# that a program's own c or print is not used, with the connections asked, replies, out and err.
+# The driver of an R session. The bootstrap evaluates it in an environment whose only parent is base, so that a
+# program's own c or print is not used, with the connections asked, replies, out and err.
 #
 # A request is ten digits, a line of words of that length (operation, number, mark, and the length of each
 # field in bytes), and the fields. A reply is a frame of fields that each end with a NUL byte.
 #
-# Known holes: children inherit the connections; and while R waits for one in system(), an interrupt ends
-# only the child.
+# Known gaps: children inherit the connections; and while R waits for a child in system(), an interrupt ends only
+# the child.
 
 maxText <- 256L * 1024L
 maxImage <- 16L * 1024L^2
@@ -36,14 +36,14 @@ cut <- function(text) {
   paste0(short, "\n[", nchar(text, "bytes") - maxText, " more bytes are left out]")
 }
 
-# shortened cuts texts, and says where, as cut does.
+# shortened cuts texts, and marks the place like cut does.
 shortened <- function(texts) {
   more <- nchar(texts) - 200L
   ifelse(more > 0L, paste0(substr(texts, 1L, 200L), "\n[", more, " more characters are left out]"), texts)
 }
 
-# Plots: R opens a device of ours when something is drawn and none is open. Each page is a file, and
-# they are displayed when the cell ends.
+# Plots: R opens a device of ours when something is drawn and none is open. Each page is a file, and the files are
+# displayed when the cell ends.
 pages <- NULL
 opened <- integer()
 
@@ -105,7 +105,7 @@ htmlTable <- function(frame) {
 
 # Cells.
 
-# Programs find these before base's.
+# Programs find these functions before base's.
 local({
   session <- attach(NULL, name = "session", warn.conflicts = FALSE)
   session$quit <- session$q <- function(save = "no", status = 0, runLast = TRUE) {
@@ -118,7 +118,7 @@ local({
   }
 })
 
-# traceback lists the calls of the program, the innermost first, as R's own does.
+# traceback lists the program's calls, innermost first, like R's own.
 traceback <- function(calls) {
   if (length(calls) == 0L) return("")
   lines <- vapply(calls, function(x) shortened(deparse(x, nlines = 1L)[[1L]]), "")
@@ -127,7 +127,7 @@ traceback <- function(calls) {
   paste(rev(paste0(keep, ": ", lines[keep])), collapse = "\n")
 }
 
-# programs is a call, if it is the program's and not the one that evaluates it.
+# programs reports whether a call is the program's, and not the one that evaluates it.
 programs <- function(call) {
   if (!identical(call, quote(eval(expressions[[i]], globalenv())))) call
 }
@@ -140,7 +140,7 @@ failure <- function(e, calls) {
   c(class(e)[[1L]], message, paste0(where, message, "\n", traceback(calls)))
 }
 
-# evaluate runs the expressions of a cell, and prints those that R would, but for the last.
+# evaluate runs the expressions of a cell, and prints those that R would print, except the last.
 evaluate <- function(code, name) {
   expressions <- tryCatch(
     parse(text = code, keep.source = TRUE, srcfile = srcfilecopy(name, code), encoding = "UTF-8"),
@@ -237,7 +237,7 @@ atoms <- function(x) {
 object <- function(names, values) paste0("{", paste0(quoted(names), ":", values, collapse = ","), "}")
 array <- function(values) paste0("[", paste(values, collapse = ","), "]")
 
-# json writes a value: a vector of one element as that, a data frame as its rows.
+# json returns a value as JSON: a vector of one element as that element, a data frame as its rows.
 json <- function(x) {
   if (is.null(x)) return("null")
   if (is.data.frame(x)) {
@@ -268,7 +268,7 @@ variables <- function() {
   }))
 }
 
-# answer replies to a request that is no cell with the fields that f returns, or with its error.
+# answer replies to a request other than a cell with the fields that f returns, or with its error.
 answer <- function(id, f) {
   done <- guarded(f)
   sent <- if (is.null(done$error)) guarded(function() reply("done", id, done$value)) else done
@@ -295,7 +295,7 @@ serve <- function() {
   )
 }
 
-# There is no end of the session at which R would print the warnings that it had kept.
+# The session has no end at which R would print deferred warnings.
 options(device = newDevice, warn = 1L)
 suspendInterrupts({
   reply("ready", paste(R.version$major, R.version$minor, sep = "."))

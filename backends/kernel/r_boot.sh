@@ -1,5 +1,5 @@
-# R can open what a descriptor leads to, but not if it is a socket: two processes carry the messages
-# through pipes. An interrupt, which all of the group get, is not for them.
+# R can open the target of a descriptor, but not a socket: two processes carry the messages through pipes. They
+# ignore interrupts, which the whole process group receives.
 exec {asked}< <(trap '' INT && exec cat <&3 2>/dev/null)
 exec {replies}> >(trap '' INT && exec cat >&3 2>/dev/null)
 exec {out}>&1 {err}>&2 3>&-

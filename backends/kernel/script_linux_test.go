@@ -81,8 +81,8 @@ func pythons(t *testing.T) map[string]string {
 	return found
 }
 
-// TestScriptIsTheProgram compares programs with and without the driver: what they read about themselves, what they
-// print, and how they end.
+// TestScriptIsTheProgram compares programs with and without the driver: their view of themselves, their output, and
+// how they end.
 func TestScriptIsTheProgram(t *testing.T) {
 	programs := map[string]string{
 		"names":            "import sys, os\nprint(sys.argv, __name__, __file__, sorted(globals()), sys.path[0], sorted(os.environ), os.listdir('.'), sys.flags)",

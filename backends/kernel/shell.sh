@@ -1,27 +1,25 @@
 # The driver of a shell session: the bootstrap evaluates it.
 #
-# Why an interactive shell: another exits at the first ${x:?}, unbound variable under set -u or
-# assignment to a readonly variable, and state would be lost. This one gives up what it does, at any
-# depth, and goes back to its prompt. There it executes PROMPT_COMMAND: __kernel_between reports how the
-# cell ended and waits for the next, and eval runs that outside of any function, so that what it
-# declares is global. For a prompt it then reads a line, which PROMPT_COMMAND has put into the pipe that
-# is its input; after a cell that was given up it does not.
+# Why an interactive shell: another one exits at the first ${x:?}, unbound variable under set -u or assignment to a
+# readonly variable, and state would be lost. An interactive one abandons its command, at any depth, and returns to
+# its prompt. There it executes PROMPT_COMMAND: __kernel_between reports how the cell ended and waits for the next,
+# and eval runs that outside of any function, so that its declarations are global. For a prompt it then reads a
+# line, which PROMPT_COMMAND has written into the pipe that is its input; after an abandoned cell it does not.
 #
 # A request is a line of words (operation, number, then the length of each field in bytes), and the
 # fields. A reply is a frame of fields that each end with a NUL byte, which bash can write but not read.
 #
-# Each cell starts with the session's own descriptors 0, 1 and 2. Known holes: "builtin exit", exit in
-# POSIX mode, and an error under set -e beside a trap on ERR or EXIT that was set out of sight (by a file, or
-# by a cell that also names RETURN or DEBUG), end the session. $LINENO counts
-# from the session's beginning.
+# Each cell starts with the session's own descriptors 0, 1 and 2. Known gaps: "builtin exit", exit in POSIX mode,
+# and an error under set -e beside a trap on ERR or EXIT that was set out of sight (by a file, or by a cell that
+# also names RETURN or DEBUG), end the session. $LINENO counts from the session's beginning.
 
-# exit ends the cell; in a subshell, that. What it does is not shown by set -x.
+# exit ends the cell; in a subshell, the subshell. set -x does not show its implementation.
 exit() {
   { builtin set -- "$?" "$@" && __kernel_exit "$@"; } 2>/dev/null
   if [[ $BASHPID != "$$" || $__kernel_how == closing ]]; then
     builtin exit "${@:$# > 1 ? 2 : 1}"
   fi
-  (builtin exit "${@:2}") # which says what is wrong with that
+  (builtin exit "${@:2}") # reports the usage error
   (($# > 2)) || __kernel_leave exit 2
   builtin return 1
 }
@@ -31,8 +29,8 @@ __kernel_exit() {
   __kernel_leave exit "$((${2-$1} & 255))"
 }
 
-# __kernel_leave gives the cell up. SIGINT is the only exit from everything, traps, evals
-# and sourced files included.
+# __kernel_leave abandons the cell. SIGINT is the only exit from everything, including traps, evals and sourced
+# files.
 __kernel_leave() {
   __kernel_how=$1 __kernel_status=$2
   if [[ $__kernel_failed ]]; then
@@ -47,8 +45,8 @@ __kernel_leave() {
   builtin kill -INT "$$"
 }
 
-# __kernel_exiting comes first in a trap on EXIT. Some errors under set -e exit on the spot, deep inside of
-# eval, and from there it can still return.
+# __kernel_exiting comes first in a trap on EXIT. Some errors under set -e exit at once, deep inside of eval, and
+# from there it can still return.
 __kernel_exiting() {
   if [[ $__kernel_how == begun && $BASHPID == "$$" ]]; then
     __kernel_leave exit "$(($1 ? $1 : 1))"
@@ -59,21 +57,21 @@ __kernel_exiting() {
 # __kernel_interrupted is the trap on SIGINT.
 __kernel_interrupted() {
   if [[ $__kernel_how == begun && $__kernel_erring ]]; then
-    __kernel_how=interrupted # to leave from here would let bash think that the trap on ERR goes on for ever
+    __kernel_how=interrupted # leaving from here would make bash believe that the trap on ERR never ends
   elif [[ $__kernel_how == begun ]]; then
     __kernel_leave interrupted 130
   fi
 }
 
-# __kernel_reminded is the trap on RTMAX, by which the process that the bootstrap started tells of a SIGINT.
-# It is for a cell that was there then.
+# __kernel_reminded is the trap on RTMAX, by which the bootstrap's helper process reports a SIGINT. It is for a cell
+# that was running then.
 __kernel_reminded() {
   if ((${EPOCHREALTIME/[.,]/} - __kernel_began > 200000)); then
     __kernel_interrupted
   fi
 }
 
-# __kernel_keep notes the program's own trap on SIGINT, if it may have one, and puts ours on EXIT back.
+# __kernel_keep records the program's own trap on SIGINT, if it may have one, and restores ours on EXIT.
 __kernel_keep() {
   [[ $__kernel_traps ]] || builtin return 0
   __kernel_sigint=$(builtin trap -p INT)
@@ -81,9 +79,9 @@ __kernel_keep() {
   [[ $(builtin trap -p EXIT) ]] || builtin trap '__kernel_exiting $?' EXIT
 }
 
-# __kernel_errexit stands before and after a program's own trap on ERR. That trap and set -e react to the
-# same failures, the trap first: it ends the cell before set -e can end the session. Between the two
-# calls set -e is off, and $? is what it was.
+# __kernel_errexit is called before and after a program's own trap on ERR. That trap and set -e react to the same
+# failures, the trap first: it ends the cell before set -e can end the session. Between the two calls set -e is off,
+# and $? has its former value.
 __kernel_errexit() {
   if (($#)); then
     __kernel_erring=1
@@ -95,7 +93,7 @@ __kernel_errexit() {
   fi
   if [[ $__kernel_failed && $BASHPID != "$$" ]]; then
     __kernel_failed=
-    builtin set -e # which ends the subshell now
+    builtin set -e # ends the subshell now
     builtin return 0
   fi
   __kernel_erring=
@@ -106,8 +104,8 @@ __kernel_errexit() {
   fi
 }
 
-# __kernel_shadow is evaluated for a cell that has a trap on ERR or EXIT, so that ours go on working, and for
-# no other: bash gives traps on DEBUG and RETURN another meaning when a function sets them for its caller.
+# __kernel_shadow is evaluated for a cell that has a trap on ERR or EXIT, so that ours continue to work, and for no
+# other: bash gives traps on DEBUG and RETURN another meaning if a function sets them for its caller.
 __kernel_shadow='trap() {
   if [[ $1 == -- ]]; then builtin shift; fi
   if [[ $# -lt 2 || $1 == -[lp]* ]]; then builtin trap "$@"; builtin return; fi
@@ -134,7 +132,7 @@ fi"
   builtin return $__kernel_bad
 }'
 
-# __kernel_begin is the first of a cell. Until then it is being parsed, and complaints are not its own.
+# __kernel_begin is a cell's first command. Before it, the cell is being parsed, and complaints are not its own.
 __kernel_begin() {
   __kernel_began=${EPOCHREALTIME/[.,]/}
   __kernel_how=begun
@@ -146,7 +144,7 @@ __kernel_end() {
   __kernel_status=$? __kernel_how=ended
 }
 
-# __kernel_between runs between two cells. SIGINT is ignored meanwhile.
+# __kernel_between runs between two cells, and ignores SIGINT.
 __kernel_between() {
   case $__kernel_how in begun | ended) __kernel_keep ;; esac
   builtin trap '' INT RTMAX
@@ -163,8 +161,8 @@ __kernel_between() {
   builtin return 0
 }
 
-# __kernel_probe sees whether there is still a trap on ERR: an interrupt that bash answered while it began that
-# trap leaves it off for good. Without the trap, set -e would end the session.
+# __kernel_probe checks whether there is still a trap on ERR: an interrupt that bash handled while it began that
+# trap leaves it off permanently. Without the trap, set -e would end the session.
 __kernel_probe() {
   builtin set +e
   builtin set -- "$(builtin trap -p ERR)"
@@ -179,7 +177,7 @@ __kernel_probe() {
   fi
 }
 
-# __kernel_finish reports the cell. It fails if the cell has to be tried differently.
+# __kernel_finish reports the cell. It fails if the cell has to be tried in another form.
 __kernel_finish() {
   builtin local __kernel_exit=
   builtin local -a __kernel_error
@@ -203,8 +201,8 @@ __kernel_finish() {
   __kernel_id= __kernel_source= __kernel_code= __kernel_shadowed=
 }
 
-# __kernel_syntax asks another bash for the error. If it finds nothing, the braces around the cell are to
-# blame: a here document without an end took the last, the last line goes on, or there is no command.
+# __kernel_syntax asks another bash for the error. If it finds none, the braces around the cell are the cause: an
+# unterminated here document took the last one, the last line continues, or there is no command.
 __kernel_syntax() {
   builtin local __kernel_option=+O __kernel_text
   ! builtin shopt -q extglob || __kernel_option=-O
@@ -215,8 +213,8 @@ __kernel_syntax() {
   __kernel_error=(SyntaxError "${__kernel_text%%$'\n'*}" "$__kernel_text")
 }
 
-# __kernel_prepare makes the text for eval. It is one command, or else the text behind the abandoned line
-# would be executed, and it is begun by && or ||, for which $? is the cell's before.
+# __kernel_prepare makes the text for eval. It is a single command, otherwise the text after the abandoned line
+# would be executed, and it starts with && or ||, for which $? is that of the previous cell.
 __kernel_prepare() {
   __kernel_plain=$1 __kernel_how=parsed
   builtin local __kernel_then='||'
@@ -234,7 +232,7 @@ __kernel_prepare() {
   builtin trap __kernel_reminded RTMAX
 }
 
-# __kernel_serve answers one request. It succeeds when that is a cell, ready to run.
+# __kernel_serve answers one request. It succeeds if that is a cell, which is then ready to run.
 __kernel_serve() {
   builtin local __kernel_field
   builtin local -a __kernel_words __kernel_fields
@@ -265,8 +263,8 @@ __kernel_read() {
   __kernel_fields+=("$__kernel_text")
 }
 
-# __kernel_run takes a cell: how to evaluate it, its code, its environment. The options that change how code is parsed
-# have to be set before the cell that sets them.
+# __kernel_run receives a cell: how to evaluate it, its code, its environment. The options that change how code is
+# parsed have to be set before the cell that sets them.
 __kernel_run() {
   builtin local __kernel_lines=
   [[ $1 != lines ]] || __kernel_lines=1
@@ -309,7 +307,7 @@ __kernel_named() {
   [[ $1 == [a-zA-Z_]*([a-zA-Z0-9_]) && $1 != __kernel_* ]]
 }
 
-# __kernel_set makes a variable of a text, and a file of the JSON that it stands for.
+# __kernel_set makes a variable from a text, and a file from its JSON.
 __kernel_set() {
   builtin local __kernel_dir="${BRIDGE:-$HOME/.bridge}"
   if ! __kernel_named "$2"; then
@@ -350,7 +348,7 @@ __kernel_get() {
   esac
 }
 
-# __kernel_names lists all variables but those that bash itself keeps.
+# __kernel_names lists all variables except bash's own.
 __kernel_names() {
   builtin local __kernel_letter
   __kernel_all=()
@@ -374,7 +372,7 @@ __kernel_vars() {
   __kernel_reply done "$1" vars "${__kernel_list[@]}"
 }
 
-# __kernel_describe adds name, type, text, size and unit of a variable to the list.
+# __kernel_describe appends a variable's name, type, text, size and unit to the list.
 __kernel_describe() {
   builtin local -n __kernel_ref=$1
   builtin local __kernel_key __kernel_text= __kernel_n=0
@@ -384,7 +382,7 @@ __kernel_describe() {
       ((__kernel_n++ < 16)) || break
       __kernel_text+=" [$__kernel_key]=${__kernel_ref[$__kernel_key]:0:256}"
     done
-    # The search for secrets has to recognise a cut, which may only be at its end.
+    # The search for secrets recognises a cut only at the end of a text.
     __kernel_text="(${__kernel_text:1})"
     case ${__kernel_ref@a} in *A*) builtin set -- "$1" map ;; *) builtin set -- "$1" array ;; esac
     __kernel_list+=("$@" "${__kernel_text:0:256}" "${#__kernel_ref[@]}" elements)
@@ -399,20 +397,20 @@ shopt -s execfail
 unset -v HISTFILE REPLY
 PS1= PS2=
 export BRIDGE="${BRIDGE:-$HOME/.bridge}"
-# Copies of the program's descriptors and of the host's. While a cell runs they are closed: bash keeps
-# them then in places that are not handed on to children.
+# Copies of the program's descriptors and of the host's. They are closed while a cell runs: bash then keeps them at
+# numbers that children do not inherit.
 exec {__kernel_out}>&1 {__kernel_err}>&"$KERNEL_ERRORS" {__kernel_host}>&3 \
   {__kernel_watcher}>&"$KERNEL_WATCHER"
 eval "exec >/dev/null 2>&1 3>&- $KERNEL_ERRORS>&- $KERNEL_WATCHER>&-"
 unset -v KERNEL_ERRORS KERNEL_WATCHER
-# How the cell has ended: "parsed" (its syntax is wrong), "begun" (bash gave it up), "ended", "exit",
-# "interrupted"; or "closing", when it is the session that ends.
+# How the cell has ended: "parsed" (its syntax is wrong), "begun" (bash abandoned it), "ended", "exit",
+# "interrupted"; or "closing", if the session ends.
 __kernel_how= __kernel_status=0 __kernel_last=0 __kernel_began=0 __kernel_erring= __kernel_failed= __kernel_plain=
 __kernel_id= __kernel_mark= __kernel_source= __kernel_code= __kernel_traps= __kernel_sigint= __kernel_shadowed=
 trap '{ __kernel_errexit $?; __kernel_errexit; } 2>/dev/null' ERR
 trap '__kernel_exiting $?' EXIT
 trap '' INT RTMAX
-# The line puts back what programs may have changed: with TMOUT, bash would log out.
+# The line restores settings that programs may have changed: with TMOUT, bash would log out.
 printf -v __kernel_prompt '__kernel_between; %s; __kernel_last=$?; \\builtin printf "%%s\\n" "$__kernel_line" >&0' \
   '\builtin eval "$__kernel_code" </dev/null >&'"$__kernel_out 2>/dev/null 3>&$__kernel_err $__kernel_out>&- $__kernel_err>&- $__kernel_host>&- $__kernel_watcher>&-"
 __kernel_line='[[ ${PROMPT_COMMAND-} == "$__kernel_prompt" ]] || PROMPT_COMMAND=$__kernel_prompt; \unset -v TMOUT'

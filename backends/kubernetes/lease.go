@@ -148,7 +148,7 @@ type seen struct {
 	since   time.Time
 }
 
-// observed is what a server has read of the others' leases without interruption.
+// observed is a server's record of the others' leases since it could read them without interruption.
 type observed struct {
 	others map[string]seen
 	last   time.Time // when the leases were last read

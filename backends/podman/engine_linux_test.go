@@ -35,9 +35,9 @@ func testEngine(t *testing.T) *Engine {
 	return connected(t, enginetest.Podman(t))
 }
 
-func connected(t *testing.T, url string) *Engine {
+func connected(t *testing.T, host string) *Engine {
 	t.Helper()
-	e := New(Config{Host: url, Dir: t.TempDir()}).(*Engine)
+	e := New(Config{Host: host, Dir: t.TempDir()}).(*Engine)
 	t.Cleanup(func() { e.Close() })
 	if _, err := e.Info(t.Context()); err != nil {
 		t.Fatal(err)

@@ -28,27 +28,27 @@ const (
 const truncateABI = 3
 
 // handledRights returns the rights that the ruleset denies unless a rule grants them.
-func handledRights(abi int) (fs, net, scoped uint64) {
-	fs = fsABI1
+func handledRights(abi int) (file, net, scoped uint64) {
+	file = fsABI1
 	if abi >= 2 {
-		fs |= ll.AccessFSRefer
+		file |= ll.AccessFSRefer
 	}
 	if abi >= truncateABI {
-		fs |= ll.AccessFSTruncate
+		file |= ll.AccessFSTruncate
 	}
 	if abi >= 4 {
 		net = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
 	}
 	if abi >= 5 {
-		fs |= ll.AccessFSIoctlDev
+		file |= ll.AccessFSIoctlDev
 	}
 	if abi >= 6 {
 		scoped = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
 	}
 	if abi >= 9 {
-		fs |= ll.AccessFSResolveUnix
+		file |= ll.AccessFSResolveUnix
 	}
-	return fs, net, scoped
+	return file, net, scoped
 }
 
 // rule grants rights below a path.
@@ -88,14 +88,14 @@ func (s *Sandbox) rules() []rule {
 // TCP is restricted only without a network namespace: with one, the only network is the sandbox's own loopback,
 // where programs may listen.
 func restrict(p *plan, s *Sandbox, abi int) {
-	fs, net, scoped := handledRights(abi)
+	file, net, scoped := handledRights(abi)
 	if !s.landlockOnly {
 		net = 0
 	}
-	attr := value(p, ll.RulesetAttr{HandledAccessFS: fs, HandledAccessNet: net, Scoped: scoped})
+	attr := value(p, ll.RulesetAttr{HandledAccessFS: file, HandledAccessNet: net, Scoped: scoped})
 	ruleset := p.get("landlock_create_ruleset", unix.SYS_LANDLOCK_CREATE_RULESET, attr, val(attrSize(abi)), val(0))
 	for _, r := range s.rules() {
-		addRule(p, ruleset, r, fs)
+		addRule(p, ruleset, r, file)
 	}
 	probe := []arg{cwd, p.str("/proc/self/comm"), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)}
 	fd := p.get("open /proc/self/comm", unix.SYS_OPENAT, probe...)
@@ -120,9 +120,9 @@ func attrSize(abi int) int {
 }
 
 // addRule adds one rule. It skips a missing path, and grants no directory rights to a path that is not a directory.
-func addRule(p *plan, ruleset arg, r rule, fs uint64) {
+func addRule(p *plan, ruleset arg, r rule, handled uint64) {
 	fd := p.tryOpen(r.path, unix.O_PATH)
-	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
+	for _, access := range slices.Compact([]uint64{r.access & handled & fsFile, r.access & handled}) {
 		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the directory's descriptor follows
 		p.poke(arg{v: attr.v + 8}, fd)
 		p.try("landlock_add_rule "+r.path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, val(unix.LANDLOCK_RULE_PATH_BENEATH), attr, val(0))

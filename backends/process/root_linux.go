@@ -314,12 +314,12 @@ type pathState struct {
 }
 
 // stateOf returns the present state of a path, as at reads it.
-func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
-	info, err := at(path)
+func stateOf(name string, at func(string) (os.FileInfo, error)) pathState {
+	info, err := at(name)
 	if err != nil {
 		info = nil
 	}
-	return pathState{path, at, info}
+	return pathState{name, at, info}
 }
 
 // changed reports whether the path has been replaced. Changes in a directory are visible through its mount.

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
-// authority makes a directory like /etc/ssl/certs that trusts a new certificate authority alone, and
-// a certificate of it that is good for every site: certificates must not be what keeps an attack off.
+// authority makes a directory like /etc/ssl/certs that trusts only a new certificate authority, and a certificate
+// of it that is valid for every site: certificates must not be the reason why an attack fails.
 func authority(t *testing.T, dir string) tls.Certificate {
 	t.Helper()
 	fatal := func(err error) {
@@ -32,6 +32,6 @@ func authority(t *testing.T, dir string) tls.Certificate {
 	for _, name := range []string{"ca-certificates.crt", "test.pem"} {
 		fatal(os.WriteFile(filepath.Join(dir, name), ca.PEM(), 0o644))
 	}
-	command(t, "openssl", "rehash", dir) // links by hash are what Python looks for
+	command(t, "openssl", "rehash", dir) // Python looks for links by hash
 	return ca.Sign(leaf)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// database starts a real PostgreSQL in the internet, with one user, who needs TLS and the
-// password that is returned.
+// database starts a real PostgreSQL on the test's internet, with one user, which needs TLS and the returned
+// password.
 func (w *world) database() (password string) {
 	w.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -47,7 +47,7 @@ func (w *world) database() (password string) {
 	data := filepath.Join(dir, "data")
 	command(w.T, "setpriv", slices.Concat(as, []string{filepath.Join(bin, "initdb"), "-D", data, "-U", "tester",
 		"-A", "scram-sha-256", "--pwfile", secret, "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"})...)
-	// It ends when its input does, so that it does not outlive a test that is killed.
+	// The server ends when its input does, so that it does not outlive a killed test.
 	server := exec.Command("sh", slices.Concat([]string{"-c", `"$@" & read end; kill -INT $!; wait`, "sh", "nsenter", "--net=" + w.internet.file(), "setpriv"}, as, []string{filepath.Join(bin, "postgres"), "-D", data,
 		"-c", "listen_addresses=*", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "ssl=on", "-c", "ssl_cert_file=" + dir + "/server.crt",
 		"-c", "ssl_key_file=" + dir + "/server.key", "-c", "hba_file=" + dir + "/pg_hba.conf"})...)

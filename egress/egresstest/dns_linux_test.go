@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// resolver is the name server of the host, and of everything else.
+// resolver is the name server of the host and of all other machines.
 type resolver struct {
 	*journal
 	mu      sync.Mutex
@@ -53,7 +53,7 @@ func (r *resolver) streams(l net.Listener) {
 	}
 }
 
-// answer knows all sites, and every name below each.
+// answer answers for all sites, and for every name below each.
 func (r *resolver) answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(query)

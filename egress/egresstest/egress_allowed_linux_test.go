@@ -9,11 +9,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// ordinary is nobody's number.
+// ordinary is the user ID of nobody.
 const ordinary = "65534"
 
-// TestAllowed runs what people run: programs that know nothing of sandboxes, over names that are
-// allowed, as root or as an ordinary user.
+// TestAllowed runs everyday programs, which know nothing of sandboxes, over allowed names, as root or as an
+// ordinary user.
 func TestAllowed(t *testing.T) {
 	requirePrograms(t, "curl", "wget", "git", "node", "npm", "psql")
 	dir := t.TempDir()
@@ -25,13 +25,13 @@ func TestAllowed(t *testing.T) {
 		"ssh.example.test:22", "git.example.test", "pypi.example.test", "npm.example.test"} {
 		allow = append(allow, "--allow", name)
 	}
-	command(t, "chmod", "644", key) // whoever runs sandboxmcp must be able to read it
+	command(t, "chmod", "644", key) // every user that runs sandboxmcp must be able to read it
 	tools := append([]string{"--env", "PGPASSWORD=" + password, "--input", key, "--input", known, "--input", w.copyOf("testdata/web.mjs")}, allow...)
 	for i, who := range []string{"", ordinary} {
 		for j, c := range []struct {
 			script string
 			flags  []string
-			lines  int // one for each thing that it does
+			lines  int // one per connection
 		}{{"web.py", allow, 11}, {"tools.sh", tools, 16}} {
 			if i != j && hosttest.Rounds(0, 1) == 0 {
 				continue
@@ -54,7 +54,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// checkAccounting looks whether a result tells of what was reached.
+// checkAccounting checks that a result lists the connections that were made.
 func (w *world) checkAccounting(t *testing.T, r result) {
 	t.Helper()
 	for _, want := range []struct {

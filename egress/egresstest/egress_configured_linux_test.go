@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestConfigured takes what may be reached from the operator's file, and not from the command line.
+// TestConfigured reads the allowed hosts from the operator's file, and not from the command line.
 func TestConfigured(t *testing.T) {
 	w := newWorld(t, nil)
 	const reach = `import sys, urllib.request
@@ -20,7 +20,7 @@ for url in sys.argv[1:]:
 	for _, c := range []struct {
 		name, file string
 		flags      []string
-		reached    string // the places in all
+		reached    string // all reached places
 	}{
 		{"nothing", "", nil, ""},
 		{"allowed", "egress:\n  allow: [front.test, '*.example.test']\n", nil, "01"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAttacksWork runs attacks on the host, without a sandbox: those that reach nothing there,
-// either, would show nothing.
+// TestAttacksWork runs the attacks on the host, without a sandbox: an attack that reaches nothing there would prove
+// nothing.
 func TestAttacksWork(t *testing.T) {
 	requirePrograms(t, "curl")
 	w := newWorld(t, nil)
@@ -17,7 +17,7 @@ func TestAttacksWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]int{ // of those of its kind, in percent
+	kinds := map[string]int{ // minimum successes per kind, in percent
 		"name_by_http": 80, "name_looked_up": 90, "wrong_port 'echo": 50, "wrong_port 'example.test 8080": 100, "literal '203": 100, "literal '0x": 100, "literal '10": 100, "literal '2001": 100, "literal '169": 100, "literal '::ffff:10": 100, "literal '64:": 100, "literal_by_https": 100, "dns_elsewhere '203": 100,
 		"dns_tunnel_by_libc": 100, "udp_443 '203": 100, "unix_socket '\\x00": 100, "tls 'other": 80, "http 'other": 100, "http 'absolute": 50,
 		"http 'second": 100, "http 'two hosts": 50, "smuggle 'second": 100, "redirect 'http' 'http:": 50, "leads_elsewhere 'private": 100,
@@ -44,7 +44,7 @@ func TestAttacksWork(t *testing.T) {
 	}
 }
 
-// TestNoticed allows what the attacks try, which must not go unnoticed then.
+// TestNoticed allows the targets of the attacks, which must then be noticed.
 func TestNoticed(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range []struct{ allow, attack, want string }{

@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// withEngine is a world whose runs are in containers of an engine. The image has this machine's Python and Node,
-// and none of its other programs. It does not trust the test's authority, which a mount adds;
-// flags are what a run needs for that.
+// withEngine returns a world whose runs are in containers of an engine. The image has this machine's Python and
+// Node, and none of its other programs. It does not trust the test's authority, which a mount adds; flags are a
+// run's flags for that.
 func withEngine(t *testing.T, engine func(testing.TB) string, pages map[string]http.Handler) (w *world, flags []string) {
 	t.Helper()
 	requirePrograms(t)
@@ -27,10 +27,10 @@ func withEngine(t *testing.T, engine func(testing.TB) string, pages map[string]h
 	return w, []string{"--mount", w.path("certs") + ":/certs", "--env", "SSL_CERT_FILE=" + file, "--env", "NODE_EXTRA_CA_CERTS=" + file}
 }
 
-// engines are those that this machine may have.
+// engines are the engines that this machine may have.
 var engines = map[string]func(testing.TB) string{"docker": enginetest.Docker, "podman": enginetest.Podman}
 
-// TestRefusedInContainers runs the attacks in containers. There is no network but the gateway's there, either.
+// TestRefusedInContainers runs the attacks in containers, whose only network is the gateway, too.
 func TestRefusedInContainers(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRefusedInContainers(t *testing.T) {
 	}
 }
 
-// TestAllowedInContainers runs what does not need more than the image has.
+// TestAllowedInContainers runs the programs that need no more than the image has.
 func TestAllowedInContainers(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ try bundle bash -c '[[ $(sha256sum </etc/ssl/certs/ca-certificates.crt) == $(sha
 try read-only bash -c '! (echo x >>/run/sandbox/trust.pem) 2>/dev/null'
 `
 
-// TestSecretInContainers lends a bound secret to programs in containers.
+// TestSecretInContainers leases a bound secret to programs in containers.
 func TestSecretInContainers(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {

@@ -9,13 +9,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// attempt is a line that attacks.py prints.
+// attempt is one line of output of attacks.py.
 type attempt struct {
 	Name       string
 	Start, End float64 // Unix time
 	Saw        string
 	Reached    bool
-	Unexpected string // something else that is not as it should be
+	Unexpected string // another deviation
 }
 
 func attempts(t *testing.T, stdout string) (all []attempt) {
@@ -30,7 +30,7 @@ func attempts(t *testing.T, stdout string) (all []attempt) {
 	return all
 }
 
-// during returns what arrived while an attack ran, and just after.
+// during returns the events that arrived while an attack ran, and just after.
 func during(a attempt, events []event) (some []event) {
 	for _, e := range events {
 		at := float64(e.at.UnixMicro()) / 1e6
@@ -41,8 +41,8 @@ func during(a attempt, events []event) (some []event) {
 	return some
 }
 
-// attackable are the names that are allowed while attacks run: of some sites, and of all those
-// that lead elsewhere.
+// attackable returns flags for the names that are allowed during attacks: of some sites, and all those with
+// misleading addresses.
 func attackable() (flags []string) {
 	for _, name := range append([]string{"example.test", "front.test", "exact.example", "echo.test:7000"}, namesOf(bad)...) {
 		flags = append(flags, "--allow", name)
@@ -50,7 +50,7 @@ func attackable() (flags []string) {
 	return flags
 }
 
-// TestRefused runs attacks, as root and as an ordinary user, and looks what arrived outside.
+// TestRefused runs attacks, as root and as an ordinary user, and checks which packets arrived outside.
 func TestRefused(t *testing.T) {
 	requirePrograms(t, "curl")
 	w := newWorld(t, nil)
@@ -58,8 +58,8 @@ func TestRefused(t *testing.T) {
 	t.Run("root", func(t *testing.T) { w.refuses(t, "", hosttest.Rounds(0, 1) == 1, attackable()...) })
 }
 
-// refuses runs all attacks, or one of each kind: what tells one of a kind from another is the gateway's to see,
-// and that is the same for everybody.
+// refuses runs all attacks, or one of each kind: only the gateway distinguishes attacks of one kind, and it is the
+// same for every user.
 func (w *world) refuses(t *testing.T, who string, all bool, flags ...string) {
 	t.Helper()
 	least := 600
@@ -96,7 +96,7 @@ func checkAttempt(t *testing.T, a attempt, events []event) {
 	}
 }
 
-// checkRecords looks whether the result says what was refused, and why.
+// checkRecords checks that the result lists the refusals with their reasons.
 func checkRecords(t *testing.T, r result, all bool) {
 	t.Helper()
 	for i, want := range []struct {
@@ -132,7 +132,7 @@ func checkRecords(t *testing.T, r result, all bool) {
 	}
 }
 
-// TestRefusedTools looks that what people use fails by itself, and in words that fit.
+// TestRefusedTools checks that everyday tools fail by themselves, with fitting messages.
 func TestRefusedTools(t *testing.T) {
 	requirePrograms(t, "curl", "wget", "git", "node", "npm", "psql", "ssh")
 	w := newWorld(t, nil)
@@ -145,7 +145,7 @@ func TestRefusedTools(t *testing.T) {
 	for _, line := range lines {
 		var tool, output string
 		var code int
-		if n, _ := fmt.Sscan(line, &tool, &code, &output); n != 3 || code == 124 { // of timeout(1), which had to end it
+		if n, _ := fmt.Sscan(line, &tool, &code, &output); n != 3 || code == 124 { // timeout(1) had to end it
 			t.Error(line)
 		}
 	}

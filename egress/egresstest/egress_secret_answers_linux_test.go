@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// saw is a line that secret_answers.py prints.
+// saw is one line of output of secret_answers.py.
 type saw struct {
 	Name  string
 	Bytes int
@@ -20,7 +20,7 @@ type saw struct {
 	Saw   string
 }
 
-// TestSecretStaysOutside has a server give the value back in all ways, and looks for it everywhere.
+// TestSecretStaysOutside has a server return the value in all ways, and searches for it everywhere.
 func TestSecretStaysOutside(t *testing.T) {
 	requirePrograms(t, "curl")
 	a := &api{value: newValue()}

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// api is a server that needs a secret, and gives it back in whatever way it is asked to.
+// api is a server that needs a secret, and returns it in the requested form.
 type api struct {
 	value string
 
@@ -34,7 +34,7 @@ type heard struct {
 	tls                            bool
 }
 
-// all is the whole of a request, with what is encoded in it.
+// all returns the complete request, including its encoded parts.
 func (h heard) all() string {
 	user, password, _ := (&http.Request{Header: h.header}).BasicAuth()
 	_, query, _ := strings.Cut(h.uri, "?")
@@ -51,13 +51,13 @@ func (a *api) takeRequests() []heard {
 	return seen
 }
 
-// listen keeps what arrives for h, at a name.
+// listen serves h at a name, and records the requests.
 func (a *api) listen(name string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body strings.Builder
 		if !strings.HasPrefix(r.URL.Path, "/repo.git") && r.Header.Get("Upgrade") == "" {
 			io.Copy(&body, io.LimitReader(r.Body, 1<<20))
-			io.Copy(io.Discard, r.Body) // what is left unread is a failure to curl
+			io.Copy(io.Discard, r.Body) // curl reports an unread body as a failure
 		}
 		a.mu.Lock()
 		a.seen = append(a.seen, heard{name, r.Proto, r.Method, r.RequestURI, r.Host, r.Header.Clone(), r.Trailer.Clone(), body.String(), r.TLS != nil})
@@ -66,7 +66,7 @@ func (a *api) listen(name string, h http.Handler) http.Handler {
 	})
 }
 
-// ownHandlers are the pages of the server itself.
+// ownHandlers returns the server's own pages.
 func (a *api) ownHandlers() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok "+a.verdict(r)+"\n") })
@@ -85,7 +85,7 @@ func (a *api) ownHandlers() *http.ServeMux {
 	return mux
 }
 
-// verdict says whether r brings the value as most programs do.
+// verdict reports whether r presents the value like most programs.
 func (a *api) verdict(r *http.Request) string {
 	user, password, _ := r.BasicAuth()
 	switch a.value {
@@ -95,7 +95,7 @@ func (a *api) verdict(r *http.Request) string {
 	return "unknown"
 }
 
-// closed is h for those who bring the value.
+// closed returns h for clients that present the value.
 func (a *api) closed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.verdict(r) != "known" {
@@ -107,7 +107,7 @@ func (a *api) closed(h http.Handler) http.Handler {
 	})
 }
 
-// spell writes the value in one of the ways that redaction is to know.
+// spell encodes the value in one of the ways that redaction must detect.
 func spell(how, v string) string {
 	switch how {
 	case "base64":
@@ -137,7 +137,7 @@ func spell(how, v string) string {
 	return v
 }
 
-// serveValue returns the value: how it is written, and where it stands, are asked for.
+// serveValue returns the value in the requested encoding and place.
 func (a *api) serveValue(w http.ResponseWriter, r *http.Request) {
 	text, h := spell(r.FormValue("how"), a.value), w.Header()
 	line := strings.ReplaceAll(text, "\r\n", "")
@@ -244,7 +244,7 @@ func (a *api) serveValue(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// raw answers with bytes that net/http would not write. In HTTP/2 there are none.
+// raw writes a response that net/http would not write. HTTP/2 does not support it.
 func (a *api) raw(w http.ResponseWriter, text string) {
 	c, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -255,7 +255,7 @@ func (a *api) raw(w http.ResponseWriter, text string) {
 	c.Close()
 }
 
-// serveTLS is one more server of the internet, on a port of its own.
+// serveTLS starts another server on the test's internet, on a port of its own.
 func (w *world) serveTLS(c *tls.Config, port string, h http.Handler) {
 	w.Helper()
 	s := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: c}

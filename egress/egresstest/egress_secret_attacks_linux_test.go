@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestSecretGoesNowhereElse has a program send a placeholder in many places, and its own credentials where
-// a secret is required. The servers say what came.
+// TestSecretGoesNowhereElse has a program send a placeholder in many places, and its own credentials where a secret
+// is required. The servers report the requests.
 func TestSecretGoesNowhereElse(t *testing.T) {
 	requirePrograms(t, "curl")
 	const strict = "both.test"
@@ -46,7 +46,7 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	for _, h := range a.takeRequests() {
 		elsewhere := h
 		if h.tls && h.name == bound {
-			// Here it may be, in these places.
+			// Here the value is permitted, in these places.
 			elsewhere.header, elsewhere.uri = http.Header{}, strings.Split(h.uri, "?")[0]
 			if strings.Contains(h.all(), a.value) {
 				known++
@@ -65,7 +65,7 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	if known < 7 {
 		t.Errorf("only %d requests brought the value", known)
 	}
-	for _, e := range w.takeEvents() { // what goes in the clear
+	for _, e := range w.takeEvents() { // plaintext traffic
 		if strings.Contains(e.text, a.value) || strings.Contains(e.text, required) {
 			t.Errorf("unencrypted: %.300v", e)
 		}

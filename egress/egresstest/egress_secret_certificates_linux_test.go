@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
-// signed returns a certificate of a new authority, which the world's machines trust if trusted says so.
+// signed returns a certificate of a new authority, which the world's machines trust if trusted is true.
 func (w *world) signed(trusted bool, name string, until time.Time) tls.Certificate {
 	w.Helper()
 	ca := tlstest.New(w, "another authority "+name)
@@ -28,7 +28,7 @@ func (w *world) signed(trusted bool, name string, until time.Time) tls.Certifica
 	return ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: until})
 }
 
-// TestSecretNeedsTheRealServer has the bound name answered by servers that can't prove who they are.
+// TestSecretNeedsTheRealServer has servers without a valid certificate answer for the bound name.
 func TestSecretNeedsTheRealServer(t *testing.T) {
 	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
@@ -36,7 +36,7 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 	day := 24 * time.Hour
 	serve := func(port string, c *tls.Config) { w.serveTLS(c, port, a.listen("port "+port, a.ownHandlers())) }
 	with := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
-	serve("9443", with(w.signed(true, bound, time.Now().Add(day)))) // this one can
+	serve("9443", with(w.signed(true, bound, time.Now().Add(day)))) // this one is valid
 	serve("8443", with(w.signed(true, bound, time.Now().Add(-day/2))))
 	serve("8444", with(w.signed(true, "wrong.test", time.Now().Add(day))))
 	serve("8445", with(w.signed(false, bound, time.Now().Add(day))))
@@ -99,7 +99,7 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 	w.cleanRun(t, "", r, a.value)
 }
 
-// TestSecretAuthorityIsOfOneRun takes what one sandbox trusts into another one.
+// TestSecretAuthorityIsOfOneRun copies one sandbox's trusted authority into another sandbox.
 func TestSecretAuthorityIsOfOneRun(t *testing.T) {
 	requirePrograms(t, "curl")
 	a := &api{value: newValue()}

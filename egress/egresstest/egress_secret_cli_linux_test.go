@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSecretByClumsyUser types what people type, and checks that messages say what to do.
+// TestSecretByClumsyUser types likely mistakes, and checks that messages contain the remedy.
 func TestSecretByClumsyUser(t *testing.T) {
 	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
@@ -27,8 +27,8 @@ func TestSecretByClumsyUser(t *testing.T) {
 	}
 	run := func(flags ...string) []string { return append([]string{"", "run", script}, flags...) }
 	for _, c := range []struct {
-		args []string // the first is what is piped in
-		code int      // of curl, where that fails
+		args []string // the first is piped in
+		code int      // curl's exit code if it fails
 		says []string
 	}{
 		{add(a.value, "--require"), 2, []string{"--host api.example.com"}},

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// server is sandboxmcp serve, and what it has said.
+// server is a running sandboxmcp serve with its output.
 type server struct {
 	*testing.T
 	cmd *exec.Cmd
@@ -46,7 +46,7 @@ func (w *world) serve(t *testing.T, flags ...string) *server {
 	return s
 }
 
-// request makes a request, and returns the whole answer.
+// request sends a request, and returns the complete response.
 func (s *server) request(method string, params any) string {
 	s.Helper()
 	s.n++
@@ -70,7 +70,7 @@ func (s *server) request(method string, params any) string {
 	}
 }
 
-// call calls a tool, and returns what it has to say as data.
+// call calls a tool, and returns its structured result.
 func (s *server) call(tool string, args map[string]any) map[string]any {
 	s.Helper()
 	line := s.request("tools/call", map[string]any{"name": tool, "arguments": args})
@@ -94,7 +94,7 @@ func (s *server) call(tool string, args map[string]any) map[string]any {
 	return got
 }
 
-// session returns the id of a new one.
+// session returns the id of a new session.
 func (s *server) session(allow ...string) string {
 	s.Helper()
 	got := s.call("create_session", map[string]any{"language": "python", "allowed_domains": allow})
@@ -114,7 +114,7 @@ func (s *server) cell(session, code string, secrets ...string) string {
 	return fmt.Sprint(s.call("execute_code", args))
 }
 
-// TestSecretInSessions lends secrets to sessions, one cell after the other.
+// TestSecretInSessions leases secrets to sessions, cell by cell.
 func TestSecretInSessions(t *testing.T) {
 	a := &api{value: newValue()}
 	other := newValue()
@@ -160,7 +160,7 @@ api = "https://exact.example"
 	expect("the other session with this one's placeholder", s.cell(two, "print(ask(api, '"+placeholder+"'))"), "said: ok unknown")
 	expect("the other session's own", s.cell(two, "key = os.environ['API_KEY']; print(key != '"+placeholder+"', ask(api, key))", "API_KEY"), "True said: ok known")
 	expect("and this one's beside", s.cell(two, "print(ask(api, '"+placeholder+"'))"), "said: 403")
-	// A thread goes on asking while its session ends.
+	// A thread keeps sending requests while its session ends.
 	expect("a thread", s.cell(one, `
 import threading
 asked = threading.Event()
@@ -187,7 +187,7 @@ print('began')
 	s.call("terminate_session", map[string]any{"session_id": one})
 	for i := range 2 {
 		expect("the other goes on", s.cell(two, "for _ in range(20): said = ask(api, key)\nprint(said)"), "said: ok known")
-		if slices.ContainsFunc(a.takeRequests(), func(h heard) bool { return strings.Contains(h.uri, "thread") }) && i > 0 { // one was on its way
+		if slices.ContainsFunc(a.takeRequests(), func(h heard) bool { return strings.Contains(h.uri, "thread") }) && i > 0 { // one may have been on its way
 			t.Error("a session that has ended goes on asking")
 		}
 	}
@@ -207,7 +207,7 @@ print('began')
 	w.cleanState(t, "", a.value)
 }
 
-// TestSecretOlderSession has a session begin before there is any bound secret.
+// TestSecretOlderSession starts a session before there is any bound secret.
 func TestSecretOlderSession(t *testing.T) {
 	a := &api{value: newValue()}
 	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers())})

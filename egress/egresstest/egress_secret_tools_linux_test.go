@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestSecretInTools runs what people run with a key, as an ordinary user or as both.
+// TestSecretInTools runs everyday tools with a key, as an ordinary user or as both users.
 func TestSecretInTools(t *testing.T) {
 	requirePrograms(t, "curl", "wget", "git", "node", "npm")
 	a := &api{value: newValue()}

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// bound is the name that secrets are bound to here.
+// bound is the name to which these tests bind secrets.
 const bound = "exact.example"
 
-// newValue is a secret's value, another one each time. It has characters that some spellings escape.
+// newValue returns a new value for a secret, with characters that some encodings escape.
 func newValue() string {
 	b := make([]byte, 12)
 	rand.Read(b)
@@ -34,7 +34,7 @@ func (w *world) bind(t *testing.T, who, key, value string, flags ...string) {
 	}
 }
 
-// spellings are how a value may show.
+// spellings returns the encodings in which a value may appear.
 func spellings(v string) map[string]string {
 	all := map[string]string{
 		"as it is": v, "hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v))),
@@ -44,7 +44,7 @@ func spellings(v string) map[string]string {
 	for i, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for at := range 3 {
 			text := enc.EncodeToString([]byte("ab"[:at%3] + v))
-			// The first and the last characters are shared with what stands beside the value.
+			// The first and the last characters also encode the text beside the value.
 			all[fmt.Sprintf("base64 %d %d", i, at)] = text[2 : len(text)-2]
 		}
 	}
@@ -59,10 +59,10 @@ func percent(v, format string) string {
 	return b.String()
 }
 
-// mask is what the needles are combined with, so that whoever looks for them does not hold them.
+// mask is combined with the needles, so that the searching program does not contain them.
 const mask = 0x5a
 
-// needles writes what programs inside can look for without having it.
+// needles writes a file by which programs inside can search for the value without having it.
 func (w *world) needles(value string) string {
 	masked := map[string]string{}
 	for name, s := range spellings(value) {
@@ -76,7 +76,7 @@ func (w *world) needles(value string) string {
 	return w.write("needles.json", string(text))
 }
 
-// clean looks whether a value shows in text, in any spelling.
+// clean checks that text contains a value in no encoding.
 func clean(t *testing.T, where, text, value string) {
 	t.Helper()
 	for name, s := range spellings(value) {
@@ -86,7 +86,7 @@ func clean(t *testing.T, where, text, value string) {
 	}
 }
 
-// cleanState looks at all files that sandboxmcp keeps, the sealed ones too.
+// cleanState checks all of sandboxmcp's files, including sealed ones.
 func (w *world) cleanState(t *testing.T, who, value string) {
 	t.Helper()
 	files := 0
@@ -107,7 +107,7 @@ func (w *world) cleanState(t *testing.T, who, value string) {
 	}
 }
 
-// cleanRun looks at all that is left of a run.
+// cleanRun checks everything that is left of a run.
 func (w *world) cleanRun(t *testing.T, who string, r result, value string) {
 	t.Helper()
 	text, err := json.Marshal(r)

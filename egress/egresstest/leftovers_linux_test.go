@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// stays says of each event that should not have been: with these flags (--allow NAME[:PORT] ...)
-// only so much may leave.
+// stays reports each event that these flags (--allow NAME[:PORT] ...) do not permit.
 func (w *world) stays(t *testing.T, events []event, flags []string) {
 	t.Helper()
 	for _, complaint := range leftovers(events, flags) {
@@ -55,7 +54,7 @@ func leftovers(events []event, flags []string) (complaints []string) {
 	return complaints
 }
 
-// permitted are the names that may be looked up, and what packets may be sent to.
+// permitted returns the names that may be looked up, and the allowed destinations of packets.
 func permitted(flags []string) (names []string, packets map[string]bool) {
 	packets = map[string]bool{"udp " + nameServer + ":53": true, "tcp " + nameServer + ":53": true}
 	for _, f := range flags {
@@ -85,12 +84,12 @@ func permitted(flags []string) (names []string, packets map[string]bool) {
 	return names, packets
 }
 
-// meant says whether an address is one of those that the good sites are at.
+// meant reports whether an address belongs to the good sites.
 func meant(addr string) bool {
 	return strings.HasPrefix(addr, "203.0.113.") || strings.HasPrefix(addr, "2001:db8:99:")
 }
 
-// aliasOf is the name that leads to a site by another one.
+// aliasOf returns the alias of a site's name.
 func aliasOf(name string) string {
 	for _, s := range allSites {
 		if s.alias == name {
@@ -100,7 +99,7 @@ func aliasOf(name string) string {
 	return name
 }
 
-// about says whether a request's Host, and its URL if that has a host, are those of name.
+// about reports whether a request's Host, and its URL if that has a host, are name.
 func about(request, name string) bool {
 	_, rest, _ := strings.Cut(request, "host=")
 	asked, url, _ := strings.Cut(rest, " url=")

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// event is something that arrived outside of the sandbox.
+// event is a packet, query or request that arrived outside of the sandbox.
 type event struct {
 	at   time.Time
 	kind string // "query", "packet", "tls", "request" or "bytes"
-	host string // name of the server, or what the packet was sent to
+	host string // the server's name, or the packet's destination
 	text string
 }
 
 func (e event) String() string { return fmt.Sprintf("%s at %s: %s", e.kind, e.host, e.text) }
 
-// journal is what all servers and taps of a world saw.
+// journal collects the events of all servers and taps of a world.
 type journal struct {
 	mu     sync.Mutex
 	events []event
@@ -39,7 +39,7 @@ func (j *journal) takeEvents() []event {
 	return events
 }
 
-// bytesLog keeps what a connection received, up to 8 KiB, until it is reported once.
+// bytesLog keeps up to 8 KiB that a connection received, until they are reported once.
 type bytesLog struct {
 	strings.Builder
 	once sync.Once

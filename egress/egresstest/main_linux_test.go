@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// programs is a directory for what is built.
+// programs is a directory for compiled programs.
 var programs = filepath.Join(os.TempDir(), fmt.Sprintf("egresstest-program-%d", os.Getpid()))
 
 // program builds sandboxmcp, once for all tests.
@@ -25,7 +25,7 @@ var program = sync.OnceValues(func() (file string, err error) {
 	}
 	file = filepath.Join(programs, "sandboxmcp")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "../../cli/sandboxmcp")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // containers need it to be linked statically
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // containers need a static binary
 	if out, err := build.CombinedOutput(); err != nil {
 		return file, fmt.Errorf("build sandboxmcp: %w: %s", err, out)
 	}
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// sweep removes the networks that tests which were killed have left: their names end with the process's number.
+// sweep removes the networks of killed tests: their names end with the process's PID.
 func sweep() {
 	left, _ := filepath.Glob("/run/netns/sandboxmcp-*-*")
 	for _, path := range left {

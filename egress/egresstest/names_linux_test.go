@@ -2,11 +2,10 @@ package egresstest
 
 import "net/netip"
 
-// Addresses for documentation count as public. Nothing
-// that is sent to them leaves the namespaces.
+// Documentation addresses count as public. Packets to them never leave the namespaces.
 const (
 	gateway    = "198.51.100.2" // the internet's end of the host's cable
-	host       = "198.51.100.1" // the host's own
+	host       = "198.51.100.1" // the host's own end
 	gateway6   = "2001:db8:98::2"
 	host6      = "2001:db8:98::1"
 	nameServer = "203.0.113.53"
@@ -16,11 +15,11 @@ const (
 type site struct {
 	name    string
 	addrs   []string
-	rotates bool   // answers with one address after the other
-	alias   string // of another name
+	rotates bool   // answers with alternating addresses
+	alias   string // of another site
 }
 
-// good are names with a server that may be reached.
+// good are names whose servers may be reached.
 var good = []site{
 	{name: "example.test", addrs: []string{"203.0.113.10"}},
 	{name: "v6.test", addrs: []string{"2001:db8:99::10"}},
@@ -36,16 +35,16 @@ var good = []site{
 	{name: "npm.example.test", addrs: []string{"203.0.113.24"}},
 }
 
-// others exist as well, but nobody allows them.
+// others exist as well, but are not allowed.
 var others = []site{
 	{name: "other.example", addrs: []string{"203.0.113.11"}},
 	{name: "sub.example.test", addrs: []string{"203.0.113.11"}},
-	{name: "hidden.test", addrs: []string{"203.0.113.12"}}, // behind the same address as front.test
+	{name: "hidden.test", addrs: []string{"203.0.113.12"}}, // at the same address as front.test
 	{name: "smuggled.test", addrs: []string{"203.0.113.12"}},
 	{name: "evil.test", addrs: []string{"203.0.113.13"}},
 }
 
-// bad are names that people may allow in good faith, and that lead where nobody meant.
+// bad are names that people may allow in good faith, and whose addresses are not what they expect.
 var bad = []site{
 	{name: "private.example", addrs: []string{"10.9.0.9"}},
 	{name: "private172.example", addrs: []string{"172.16.9.9"}},
@@ -92,7 +91,7 @@ func namesOf(sites []site) (names []string) {
 	return names
 }
 
-// serverAt names who answers at an address: the first that has it.
+// serverAt names the server that answers at an address: the first that has it.
 func serverAt(addr netip.Addr) string {
 	for _, s := range allSites {
 		for _, a := range s.addrs {

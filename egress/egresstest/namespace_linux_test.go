@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network of its own, by the name that ip netns knows.
+// namespace is a network namespace, by its name for ip netns.
 type namespace string
 
-// newNamespace makes one that is gone when the test ends.
+// newNamespace makes a namespace and removes it at the end of the test.
 func newNamespace(t *testing.T, kind string) namespace {
 	t.Helper()
 	n := namespace(fmt.Sprintf("sandboxmcp-%s-%d", kind, os.Getpid()))
@@ -31,13 +31,13 @@ func newNamespace(t *testing.T, kind string) namespace {
 
 func (n namespace) file() string { return "/run/netns/" + string(n) }
 
-// ip runs ip(8) inside. In args words are separated by spaces.
+// ip runs ip(8) in the namespace. args are space-separated words.
 func (n namespace) ip(t *testing.T, args string) {
 	t.Helper()
 	command(t, "ip", append([]string{"-netns", string(n)}, strings.Fields(args)...)...)
 }
 
-// runInside calls f on a thread that is inside. Sockets that f makes stay inside, whoever uses them.
+// runInside calls f on a thread in the namespace. Sockets that f makes stay inside, whichever thread uses them.
 func (n namespace) runInside(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -75,7 +75,7 @@ func (n namespace) listenPacket(t *testing.T, network, address string) (c net.Pa
 	return c
 }
 
-// command runs a program that must do well, and returns what it says.
+// command runs a program that must succeed, and returns its output.
 func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()

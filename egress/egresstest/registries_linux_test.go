@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// pypi is an index with one package, tone.
+// pypi serves an index with one package, tone.
 func pypi(t *testing.T) http.Handler {
 	const info = "tone-1.0.dist-info/"
 	files := [][2]string{
@@ -46,7 +46,7 @@ func pypi(t *testing.T) http.Handler {
 	return mux
 }
 
-// npm is a registry with one package, tone.
+// npm serves a registry with one package, tone.
 func npm(t *testing.T) http.Handler {
 	var tgz bytes.Buffer
 	gz := gzip.NewWriter(&tgz)
@@ -76,7 +76,7 @@ func npm(t *testing.T) http.Handler {
 	return mux
 }
 
-// gitSite serves a repository with one file, the way git's own server program does.
+// gitSite serves a repository with one file, like git's own server.
 func gitSite(t *testing.T, dir string) http.Handler {
 	t.Helper()
 	work, root := filepath.Join(dir, "work"), filepath.Join(dir, "repositories")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// result is what sandboxmcp run --json prints, as far as it counts here.
+// result is the output of sandboxmcp run --json, as far as the tests need it.
 type result struct {
 	Ended   string
 	Limit   string
@@ -44,7 +44,7 @@ func (w *world) run(who, script string, flags ...string) result {
 	return parse(w.T, out)
 }
 
-// parse reads what --json prints.
+// parse decodes the output of --json.
 func parse(t *testing.T, out string) (r result) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
@@ -53,8 +53,8 @@ func parse(t *testing.T, out string) (r result) {
 	return r
 }
 
-// decided finds what was said about a name and port: that it was allowed, or that it was not. Both can
-// be, where the name is allowed and what it leads to is not.
+// decided finds the decision about a name and port, allowed or refused. There can be both, if the name is allowed
+// and its address is not.
 func (r result) decided(name string, port int, allowed bool) *decision {
 	for i, d := range r.Egress {
 		if d.Name == name && d.Port == port && d.Allowed == allowed {
@@ -64,7 +64,7 @@ func (r result) decided(name string, port int, allowed bool) *decision {
 	return nil
 }
 
-// copyOf puts a script where everyone may read it.
+// copyOf copies a script to a path that everybody can read.
 func (w *world) copyOf(file string) string {
 	w.Helper()
 	text, err := os.ReadFile(file)

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// shell lets a real sshd answer on port 22 of the internet, one for each connection. It returns
-// the files of a key that may log in as root to run a single command, and of the known hosts.
+// shell starts a real sshd on port 22 of the test's internet, one process per connection. It returns the paths of a
+// key that may log in as root to run a single command, and of the known hosts.
 func (w *world) shell() (key, known string) {
 	w.Helper()
 	requirePrograms(w.T, "sshd", "ssh", "ssh-keygen")
@@ -21,7 +21,7 @@ func (w *world) shell() (key, known string) {
 	known = w.write("known_hosts", "ssh.example.test "+string(pub))
 	config := w.write("sshd_config", "HostKey "+w.path("hostkey")+"\nAuthorizedKeysFile "+w.path("id.pub")+
 		"\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nForceCommand echo over ssh\n")
-	if err := os.Mkdir("/run/sshd", 0o755); err == nil { // where it has never run
+	if err := os.Mkdir("/run/sshd", 0o755); err == nil { // if sshd has never run here
 		w.Cleanup(func() { os.Remove("/run/sshd") })
 	}
 	sshd, err := exec.LookPath("sshd")

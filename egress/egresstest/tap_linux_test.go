@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tap reports each packet that starts something on a network device: whatever a program may have
-// found a way to send, it is seen here.
+// tap reports each packet on a network device that starts a connection or exchange, however a program has sent it.
 func (n namespace) tap(t *testing.T, device string, report func(to string)) {
 	t.Helper()
 	const everything = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8
@@ -46,7 +45,7 @@ func (n namespace) tap(t *testing.T, device string, report func(to string)) {
 			default:
 			}
 			if err != nil {
-				continue // nothing came for a while
+				continue // a read timeout
 			}
 			at, ok := from.(*unix.SockaddrLinklayer)
 			if !ok || at.Pkttype == unix.PACKET_OUTGOING {
@@ -60,8 +59,8 @@ func (n namespace) tap(t *testing.T, device string, report func(to string)) {
 	t.Cleanup(func() { close(stop); <-done; os.NewFile(uintptr(fd), device).Close() })
 }
 
-// starts says where an IP packet goes, "tcp 192.0.2.1:80" or "udp ...", if it is the first of
-// something: of a TCP connection only the SYN is. It is "" for the kernel's own talk about neighbours.
+// starts returns the destination of an IP packet, "tcp 192.0.2.1:80" or "udp ...", if it is the first of an
+// exchange: of a TCP connection, only the SYN. It is "" for the kernel's own neighbour discovery.
 func starts(p []byte) string {
 	switch {
 	case len(p) >= 20 && p[0]>>4 == 4:
@@ -72,7 +71,7 @@ func starts(p []byte) string {
 	case len(p) >= 40 && p[0]>>4 == 6:
 		to, _ := netip.AddrFromSlice(p[24:40])
 		next, rest := p[6], p[40:]
-		if next == 0 && len(rest) >= 8 && int(rest[1]+1)*8 <= len(rest) { // hop by hop: multicast reports have it
+		if next == 0 && len(rest) >= 8 && int(rest[1]+1)*8 <= len(rest) { // hop by hop options, as in multicast reports
 			next, rest = rest[0], rest[int(rest[1]+1)*8:]
 		}
 		const icmp6, firstOfNeighbours, lastOfNeighbours = 58, 130, 143

@@ -14,7 +14,7 @@ import (
 	"strconv"
 )
 
-// canary is what every server says that nobody may reach, and some others.
+// canary is the response of every server that must not be reached, and of some others.
 const canary = "canary-was-reached"
 
 func serverOf(c net.Conn) string {
@@ -22,7 +22,7 @@ func serverOf(c net.Conn) string {
 	return serverAt(at.Addr().Unmap())
 }
 
-// noting is a listener whose connections' first bytes are kept in the journal.
+// noting is a listener that records the first bytes of its connections in the journal.
 type noting struct {
 	net.Listener
 	*journal
@@ -53,10 +53,10 @@ func (c *notedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets servers end their half only.
+// CloseWrite lets servers close only their half.
 func (c *notedConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
 
-// helloed keeps in the journal for which name a client asks.
+// helloed records in the journal the name that a client requests.
 func (w *world) helloed(cert tls.Certificate) *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{cert},
@@ -68,7 +68,7 @@ func (w *world) helloed(cert tls.Certificate) *tls.Config {
 	}
 }
 
-// web is the site of every name; some have pages of their own.
+// web serves the site of every name; some have pages of their own.
 func (w *world) web(pages map[string]http.Handler) http.Handler {
 	own := http.NewServeMux()
 	own.HandleFunc("/echo", echo)
@@ -92,7 +92,7 @@ func (w *world) web(pages map[string]http.Handler) http.Handler {
 	})
 }
 
-// echo says what it was asked.
+// echo responds with the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	n, err := io.Copy(io.Discard, r.Body)
 	if err != nil {
@@ -115,7 +115,7 @@ func bulk(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// events are sent one by one: the next one only once the program has this one, and asked for more.
+// events sends events one by one: the next one only after the program has received this one and requested more.
 func events(mux *http.ServeMux) {
 	more := make(chan struct{})
 	mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +138,7 @@ func events(mux *http.ServeMux) {
 	})
 }
 
-// webSocket sends each short message back: RFC 6455, as far as that needs.
+// webSocket echoes each short message, with the necessary part of RFC 6455.
 func webSocket(w http.ResponseWriter, r *http.Request) {
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	c, rw, err := http.NewResponseController(w).Hijack()
@@ -159,7 +159,7 @@ func webSocket(w http.ResponseWriter, r *http.Request) {
 }
 
 func message(r *bufio.Reader) ([]byte, error) {
-	head := make([]byte, 6) // with a mask, as clients must
+	head := make([]byte, 6) // with a mask, as RFC 6455 requires of clients
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func message(r *bufio.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// sendBack is a server without any protocol: when the client ends its half, so does the server.
+// sendBack echoes without any protocol: when the client closes its half, the server does, too.
 func sendBack(l net.Listener) {
 	for {
 		c, err := l.Accept()

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// world is a machine, which runs sandboxes, and an internet, in which every address answers.
+// world is a machine that runs sandboxes, and an internet in which every address answers.
 type world struct {
 	*testing.T
 	*journal
@@ -26,10 +26,10 @@ type world struct {
 	host     namespace
 	internet namespace
 	cert     tls.Certificate
-	env      []string // more, of what runs on the host
+	env      []string // additional variables of commands on the host
 }
 
-// requirePrograms skips, or fails if SANDBOXMCP_TEST_REQUIRE has sandboxes: where those are wanted, so is this.
+// requirePrograms skips the test if programs are missing, or fails it if SANDBOXMCP_TEST_REQUIRE has sandboxes.
 func requirePrograms(t *testing.T, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -67,10 +67,10 @@ func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	return w
 }
 
-// What is sent to these is seen by the taps after all that was sent before.
+// The taps see a packet to one of these addresses after all packets that were sent before.
 const cableMark, loopbackMark = "203.0.113.254:9", "127.0.0.1:9"
 
-// settled returns the events since the last take, once the taps have seen all packets up to now.
+// settled returns the events since the last call, once the taps have seen all packets up to now.
 func (w *world) settled() (events []event) {
 	w.Helper()
 	marks := []string{cableMark, loopbackMark}
@@ -110,7 +110,7 @@ func (w *world) write(name, text string) string {
 	return w.path(name)
 }
 
-// cables lets the host send everything to the internet, where all addresses are local.
+// cables routes all of the host's traffic to the test's internet, where all addresses are local.
 func (w *world) cables() {
 	w.host, w.internet = newNamespace(w.T, "host"), newNamespace(w.T, "net")
 	w.internet.ip(w.T, "link add cable type veth peer name cable netns "+string(w.host))
@@ -133,7 +133,7 @@ func (w *world) cables() {
 	}
 }
 
-// servers answer on every address of the internet, and on all of the host's.
+// servers starts servers on every address of the test's internet, and on all of the host's.
 func (w *world) servers(pages map[string]http.Handler) {
 	names := &resolver{journal: w.journal, queries: map[string]int{}}
 	packets := w.internet.listenPacket(w.T, "udp", nameServer+":53")
@@ -175,8 +175,8 @@ func (w *world) unixServer(l net.Listener) {
 	}
 }
 
-// onHost is a command that runs on the host, with the test's certificates and names. who is a
-// user's number, or "" for root.
+// onHost returns a command that runs on the host, with the test's certificates and names. who is a user's ID, or ""
+// for root.
 func (w *world) onHost(who string, args ...string) *exec.Cmd {
 	const script = `mount --bind "$1/certs" /etc/ssl/certs && mount --bind "$1/resolv.conf" /etc/resolv.conf && mount --bind "$1/hosts" /etc/hosts && shift && exec "$@"`
 	all := []string{"--net=" + w.host.file(), "unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", w.dir}

@@ -26,7 +26,7 @@ func serveBulk(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// direct is a client that speaks to the server itself.
+// direct returns a client that connects to the server itself.
 func direct(b *testing.B, address string, roots *x509.CertPool) *http.Client {
 	tr := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -47,7 +47,7 @@ func fetch(b *testing.B, c *http.Client, url string) {
 	res.Body.Close()
 }
 
-// spliced is a client whose connections are passed on without a look at them.
+// spliced returns a client whose connections are passed on uninspected.
 func spliced(b *testing.B, address string, roots *x509.CertPool) *http.Client {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,8 +71,8 @@ func spliced(b *testing.B, address string, roots *x509.CertPool) *http.Client {
 	return direct(b, l.Addr().String(), roots)
 }
 
-// BenchmarkBulk tells how fast a relayed transfer is, as ratios to a direct one and to one that is
-// only spliced, in the same run.
+// BenchmarkBulk reports the speed of a relayed transfer, as ratios to a direct one and to one that is only spliced,
+// in the same run.
 func BenchmarkBulk(b *testing.B) {
 	for _, c := range []benched{benchServe(b), benchSecure(b)} {
 		b.Run(c.name, func(b *testing.B) {
@@ -96,7 +96,7 @@ func BenchmarkBulk(b *testing.B) {
 	}
 }
 
-// BenchmarkSmall tells how much later a small answer comes, on a connection that stands.
+// BenchmarkSmall reports the added latency of a small answer on an existing connection.
 func BenchmarkSmall(b *testing.B) {
 	for _, c := range []benched{benchServe(b), benchSecure(b)} {
 		through := c.rig.client(1)

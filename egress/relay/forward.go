@@ -60,8 +60,8 @@ func (c *clientConn) serveRequest(w http.ResponseWriter, r *http.Request) {
 	whole = !failed
 }
 
-// rewrite makes the request that goes to the name. ReverseProxy has taken out what belongs to the
-// client's connection only, and X-Forwarded-Host and its like, which some servers treat as Host.
+// rewrite makes the request to the name. ReverseProxy has removed the headers of the client's connection, and
+// X-Forwarded-Host and similar ones, which some servers treat as Host.
 func (c *clientConn) rewrite(p *httputil.ProxyRequest) {
 	out := p.Out
 	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.urlHost(c.scheme()), nil

@@ -31,7 +31,7 @@ func TestRequire(t *testing.T) {
 		{"", http.Header{"Authorization": {basic(p)}}, true},
 		{"", http.Header{"Authorization": {basic("user:mine")}}, false},
 		{"", http.Header{"Authorization": {basic("mine" + p + ":x")}}, false},
-		{"", http.Header{"Authorization": {basic("mine_0123456789abcdef:" + p)}}, false}, // there are services that ignore the password
+		{"", http.Header{"Authorization": {basic("mine_0123456789abcdef:" + p)}}, false}, // some services ignore the password
 		{"", http.Header{"Authorization": {basic(p + ":mine_0123456789abcdef")}}, false},
 		{"", http.Header{"Authorization": {basic(p + ":" + p)}}, true},
 		{"", http.Header{"Authorization": {basic(p + ":x-oauth-basic")}}, true},
@@ -51,7 +51,7 @@ func TestRequire(t *testing.T) {
 		{"", http.Header{"Authorization": {"Bearer " + other}}, false},
 		{"", http.Header{"Authorization": {"Bearer " + p + p}}, false},
 		{"", http.Header{"Proxy-Authorization": {"Bearer mine"}, "X-Key": {p}}, false},
-		{"", http.Header{"Proxy-Authorization": {"Bearer " + p}}, false}, // it is not sent on
+		{"", http.Header{"Proxy-Authorization": {"Bearer " + p}}, false}, // it is not forwarded
 		{"", http.Header{"X-Api-Key": {p}}, true},
 		{"", http.Header{"X-Api-Key": {p}, "X-Other-Key": {"mine"}}, false},
 		{"", http.Header{"X-Api-Key": {p}, "X-Auth-Token": {""}}, false},
@@ -60,7 +60,7 @@ func TestRequire(t *testing.T) {
 		{"", http.Header{"X-Anything": {p}, "Idempotency-Key": {"1"}, "Accept-Signature": {""}}, false},
 		{"", http.Header{"X-Anything": {p}, "Idempotency-Key": {"1"}, "Openai-Organization": {"o"}, "Mcp-Session-Id": {"1"}}, true},
 		{"", http.Header{"X-Anything": {p}, "X-Amz-Date": {"1"}}, false},
-		{"", http.Header{"Connection": {"X-Anything"}, "X-Anything": {p}}, false}, // it is not sent on
+		{"", http.Header{"Connection": {"X-Anything"}, "X-Anything": {p}}, false}, // it is not forwarded
 		{"", http.Header{"Cookie": {"a=" + p}}, true},
 		{"", http.Header{"Cookie": {"a=" + p + "; b=" + p}}, true},
 		{"", http.Header{"Cookie": {"a=" + p + "; b=mine"}}, false},
@@ -101,7 +101,7 @@ func TestRequire(t *testing.T) {
 	}
 }
 
-// Without a required secret, programs may use their own credentials.
+// TestNotRequired: without a required secret, programs may use their own credentials.
 func TestNotRequired(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	r := g.request("GET", "/?key=mine", nil)
@@ -111,7 +111,7 @@ func TestNotRequired(t *testing.T) {
 	}
 }
 
-// One of several that are required is enough, and each counts only where it is put in.
+// TestRequireOneOfSeveral: one of several required secrets suffices, and each counts only in its own place.
 func TestRequireOneOfSeveral(t *testing.T) {
 	one := lease(func(s *Secret) { s.Require, s.Body = true, true })
 	c := one.config()
@@ -135,7 +135,8 @@ func TestRequireOneOfSeveral(t *testing.T) {
 	}
 }
 
-// A cookie that came back would be refused, and may be worth as much as the secret.
+// TestRequiredNamesSetNoCookies: a cookie that the program sends back would be refused, and may be worth as much as
+// the secret.
 func TestRequiredNamesSetNoCookies(t *testing.T) {
 	g := newRig(t, setup{secure: true, config: lease(func(s *Secret) { s.Require = true }).config(),
 		server: secureServer(t, true, func(w http.ResponseWriter, r *http.Request) {

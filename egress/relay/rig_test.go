@@ -28,15 +28,15 @@ const (
 	mark        = "(gone)"
 )
 
-// value is put together, so that nobody takes it for one that leaked.
+// value is concatenated, so that scanners do not report it as leaked.
 var value = strings.Join([]string{"s3cr3t", "va/ue+with", "=odd \"marks\""}, "-")
 
 // rig is a program's side of a relay, in front of one server.
 type rig struct {
 	t       testing.TB
 	relay   *Relay
-	address string // where the program connects to, in place of the name
-	port    int    // that the program means
+	address string // where the program connects instead of the name
+	port    int    // the port that the program means
 	secure  bool
 
 	mu       sync.Mutex
@@ -47,7 +47,7 @@ type rig struct {
 
 type setup struct {
 	config Config
-	server *httptest.Server // nil: nothing can be reached
+	server *httptest.Server // nil: unreachable
 	dial   func(context.Context) (net.Conn, error)
 	port   int
 	secure bool
@@ -142,7 +142,7 @@ func (g *rig) trust() *tls.Config {
 	return &tls.Config{RootCAs: pool, ServerName: host}
 }
 
-// client speaks HTTP/1.1 or 2 to the relay, and follows nothing.
+// client speaks HTTP/1.1 or 2 to the relay, and follows no redirects.
 func (g *rig) client(major int) *http.Client {
 	var p http.Protocols
 	p.SetHTTP1(major == 1)
@@ -175,7 +175,7 @@ func (g *rig) request(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-// send returns the answer and its whole body.
+// send returns the response and its complete body.
 func (g *rig) send(major int, r *http.Request) (*http.Response, string) {
 	g.t.Helper()
 	res, err := g.client(major).Do(r)
@@ -190,14 +190,14 @@ func (g *rig) send(major int, r *http.Request) (*http.Response, string) {
 	return res, string(b)
 }
 
-// protocols runs f with both versions that a program may speak.
+// protocols runs f with both HTTP versions that a program may speak.
 func protocols(t *testing.T, f func(t *testing.T, major int)) {
 	for _, major := range []int{1, 2} {
 		t.Run("HTTP "+strconv.Itoa(major), func(t *testing.T) { f(t, major) })
 	}
 }
 
-// clearServer is a server of HTTP/1.1 and of HTTP/2 by prior knowledge.
+// clearServer serves HTTP/1.1, and HTTP/2 by prior knowledge.
 func clearServer(h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.DisableGeneralOptionsHandler = true
@@ -208,7 +208,7 @@ func clearServer(h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// secureServer is one that has a real certificate for host, and says HTTP/2 in ALPN if two.
+// secureServer has a valid certificate for host, and offers HTTP/2 in ALPN if two.
 func secureServer(t testing.TB, two bool, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	a, err := newAuthority()
@@ -227,7 +227,7 @@ func secureServer(t testing.TB, two bool, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// leased is a secret that is bound to host, until close.
+// leased is a secret that is bound to host until close.
 type leased struct {
 	Secret
 	mu     sync.Mutex
@@ -268,7 +268,7 @@ func (l *leased) config() Config {
 	return Config{
 		Secrets: func() []Secret { return []Secret{l.Secret} },
 		Redact: func(s string) string {
-			if l.Value() == "" { // a closed lease knows nothing any more
+			if l.Value() == "" { // a closed lease returns nothing
 				return s
 			}
 			return strings.NewReplacer(patterns...).Replace(s)
@@ -277,7 +277,7 @@ func (l *leased) config() Config {
 	}
 }
 
-// spellings are those in which an echo gives a value back here.
+// spellings are the encodings in which an echo returns a value in these tests.
 func spellings(v string) []string {
 	all := []string{v, percentEncode(v), url.QueryEscape(v), url.PathEscape(v), escapeJSON(v), strings.Trim(strconv.Quote(v), `"`)}
 	for _, user := range []string{"user:", "", "u:"} {
@@ -286,7 +286,7 @@ func spellings(v string) []string {
 	return all
 }
 
-// filter holds back only what may be the beginning of a pattern.
+// filter holds back only the possible beginning of a pattern.
 type filter struct {
 	w        io.Writer
 	patterns []string
@@ -316,7 +316,7 @@ func (f *filter) Close() error {
 	return err
 }
 
-// echo answers with the whole request, in the body, in headers and in a trailer.
+// echo responds with the complete request, in the body, in headers and in a trailer.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Trailer", "X-Trailing")
@@ -331,14 +331,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&all, "%s %s\nHost: %s\n", r.Method, r.RequestURI, r.Host)
 	r.Header.Write(&all)
 	fmt.Fprintf(&all, "\n%s", body)
-	for _, piece := range bytes.SplitAfter(all.Bytes(), []byte("3")) { // the value comes in pieces
+	for _, piece := range bytes.SplitAfter(all.Bytes(), []byte("3")) { // splits the value into pieces
 		w.Write(piece)
 		http.NewResponseController(w).Flush()
 	}
 	w.Header().Set("X-Trailing", r.Header.Get("Authorization")+r.Header.Get("X-Key"))
 }
 
-// leaked says whether text has the value in it, in any spelling.
+// leaked reports whether text contains the value in any encoding.
 func leaked(text string) bool {
 	for _, v := range spellings(value) {
 		if strings.Contains(text, v) {
@@ -348,7 +348,7 @@ func leaked(text string) bool {
 	return false
 }
 
-// dump is all of an answer.
+// dump returns the complete response as text.
 func dump(res *http.Response, body string) string {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, res.Status)
@@ -358,7 +358,7 @@ func dump(res *http.Response, body string) string {
 	return b.String()
 }
 
-// raw sends text and returns the answers to so many requests, or to fewer if the connection ends.
+// raw sends text and returns the responses to these requests, or to fewer if the connection ends.
 func raw(conn net.Conn, text string, requests ...string) (answers []*http.Response, bodies []string) {
 	go io.WriteString(conn, text)
 	in := bufio.NewReader(conn)

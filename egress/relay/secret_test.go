@@ -54,7 +54,7 @@ func TestPutIn(t *testing.T) {
 		escaped := "%73" + placeholder[1:]
 		r := g.request("POST", "/path/"+placeholder+"?key="+placeholder+"&again=x"+escaped+"&"+placeholder+"=1&other=%zz;a", strings.NewReader(placeholder))
 		r.Header.Set("Authorization", "Bearer "+placeholder)
-		r.Header.Set("X-Name-It", "x") // names of headers stay
+		r.Header.Set("X-Name-It", "x") // header names stay unchanged
 		r.Header.Set("X-"+placeholder, "1")
 		r.Header["X-Two"] = []string{placeholder, "a " + placeholder + placeholder + " b"}
 		r.Header.Set("Grpc-Accept-Encoding", "gzip")
@@ -103,8 +103,8 @@ func TestPutIn(t *testing.T) {
 	})
 }
 
-// TestHeaderOfEachRequest: a rule's header is in each request to its name, and the program can neither send another one
-// nor read it; in the clear, where it may not be, nothing is sent at all.
+// TestHeaderOfEachRequest: a rule's header is in each request to its name, and the program can neither send another
+// value nor read it; over plaintext, where it is not permitted, no request is sent at all.
 func TestHeaderOfEachRequest(t *testing.T) {
 	var h heard
 	injects := func(s *Secret) { s.Header = "X-Api-key" }
@@ -112,7 +112,7 @@ func TestHeaderOfEachRequest(t *testing.T) {
 		r := g.request("GET", "/", nil)
 		r.Header["X-Api-Key"] = []string{"of the program", "another"}
 		if major == 1 {
-			r.Header.Set("Connection", "X-Api-Key") // which proxies take for one that is not to be passed on
+			r.Header.Set("Connection", "X-Api-Key") // proxies do not forward such a header
 		}
 		res, body := g.send(major, r)
 		if got := h.header["X-Api-Key"]; len(got) != 1 || got[0] != value {
@@ -172,7 +172,7 @@ func TestBodies(t *testing.T) {
 			r.ContentLength = length
 			res, err := g.client(major).Do(r)
 			if err != nil {
-				continue // it was answered before all of it was written
+				continue // it was answered before it was completely written
 			}
 			if res.StatusCode != 413 || res.Header.Get(refusedHeader) == "" {
 				t.Errorf("too large: %s", res.Status)
@@ -197,7 +197,7 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// Values grow a request no further than that.
+// TestRoom: values grow a request only up to a limit.
 func TestRoom(t *testing.T) {
 	big := strings.Repeat("v", 2000)
 	l := lease(func(s *Secret) { s.Value = func() string { return big } })
@@ -244,7 +244,7 @@ func TestOtherNamesGetNothing(t *testing.T) {
 		res, _ := g.send(1, r)
 		return res
 	}
-	// The same name on another port is another name.
+	// The same name on another port counts as another name.
 	for _, s := range []setup{
 		{server: clearServer(h.serve), config: l.config()},
 		{server: secureServer(t, true, h.serve), config: l.config(), secure: true, port: 8443},
@@ -256,7 +256,7 @@ func TestOtherNamesGetNothing(t *testing.T) {
 	}
 }
 
-// In the clear, a value travels only where it was said that it may.
+// TestInTheClear: a value is sent over plaintext only where that is permitted.
 func TestInTheClear(t *testing.T) {
 	for _, may := range []bool{false, true} {
 		var h heard
@@ -305,7 +305,7 @@ func TestClosedLease(t *testing.T) {
 	}
 }
 
-// An answer whose last bytes could not be redacted is cut off, and does not look whole.
+// TestLastBytesAreLost: a response whose last bytes could not be redacted is cut off, and does not look complete.
 func TestLastBytesAreLost(t *testing.T) {
 	c := lease(nil).config()
 	c.Redactor = func(w io.Writer) io.WriteCloser { return keepsBack{} }
@@ -322,13 +322,14 @@ func TestLastBytesAreLost(t *testing.T) {
 	})
 }
 
-// keepsBack is a Redactor whose lease is closed before it.
+// keepsBack is a Redactor whose lease was already closed.
 type keepsBack struct{}
 
 func (keepsBack) Write(p []byte) (int, error) { return len(p), nil }
 func (keepsBack) Close() error                { return errors.New("closed") }
 
-// An answer that comes after the lease was closed can't be redacted, so it is not passed on.
+// TestLeaseClosesBeforeTheAnswer: a response that comes after the lease was closed can't be redacted, so it is not
+// passed on.
 func TestLeaseClosesBeforeTheAnswer(t *testing.T) {
 	for _, when := range []string{"headers", "body", "trailer", "hints"} {
 		l := lease(nil)
@@ -468,7 +469,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// 1xx answers, and header names, have values in them, too.
+// TestOtherPlacesInAnswers: 1xx responses and header names are redacted, too.
 func TestOtherPlacesInAnswers(t *testing.T) {
 	const unmarked = "lower-case-value-1234"
 	l := lease(func(s *Secret) {
@@ -502,7 +503,7 @@ func TestOtherPlacesInAnswers(t *testing.T) {
 	})
 }
 
-// Errors about answers that are no HTTP would quote them.
+// TestErrorsQuoteNothing: errors about responses that are not HTTP do not quote them.
 func TestErrorsQuoteNothing(t *testing.T) {
 	l := lease(nil)
 	server := secureServer(t, false, func(w http.ResponseWriter, r *http.Request) {
@@ -518,7 +519,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 	}
 }
 
-// The status text of an upgrade is passed on by a way of its own.
+// TestStatusTextIsRedacted: the status text of an upgrade takes a separate code path.
 func TestStatusTextIsRedacted(t *testing.T) {
 	g := newRig(t, setup{server: clearServer(socket(t, acceptKey)), config: lease(func(s *Secret) {
 		s.Clear = func(string, int) bool { return true }

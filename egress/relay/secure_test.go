@@ -71,7 +71,7 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// The strict rules of OpenSSL are those that Python 3.13 turns on.
+// TestCertificatesAreStrict uses OpenSSL's strict rules, which Python 3.13 enables.
 func TestCertificatesAreStrict(t *testing.T) {
 	openssl := hosttest.Program(t, "openssl")
 	a, err := newAuthority()
@@ -120,7 +120,7 @@ func TestOtherNamesInTheHello(t *testing.T) {
 	}
 }
 
-// sameSession gives out the session of whatever name was first.
+// sameSession returns the first name's session for all names.
 type sameSession struct{ state *tls.ClientSessionState }
 
 func (s *sameSession) Get(string) (*tls.ClientSessionState, bool) { return s.state, s.state != nil }
@@ -130,7 +130,7 @@ func (s *sameSession) Put(_ string, state *tls.ClientSessionState) {
 	}
 }
 
-// A session of the name that is resumed for another one needs no certificate.
+// TestResumedForAnotherName: resuming a session for another name would need no certificate.
 func TestResumedForAnotherName(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	cache := &sameSession{}
@@ -186,7 +186,7 @@ func TestNameIsVerified(t *testing.T) {
 	}
 }
 
-// A name without TLS is not spoken to.
+// TestNoFallback: no plaintext is sent to a name without TLS.
 func TestNoFallback(t *testing.T) {
 	var w witness
 	g := newRig(t, setup{config: lease(nil).config(), secure: true, dial: w.dial})
@@ -200,7 +200,7 @@ func TestNoFallback(t *testing.T) {
 	}
 }
 
-// Real programs trust the authority and get through, with their own headers.
+// TestPrograms: real programs trust the authority and succeed, with their own headers.
 func TestPrograms(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	ca := filepath.Join(t.TempDir(), "ca.pem")

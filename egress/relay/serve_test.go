@@ -187,14 +187,14 @@ func TestContinueAndHints(t *testing.T) {
 	}
 }
 
-// A server's events arrive one by one, while it still speaks.
+// TestEvents: a server's events arrive one by one, while the response is still open.
 func TestEvents(t *testing.T) {
 	s := newStream()
 	g := newRig(t, setup{server: clearServer(s.serve)})
 	protocols(t, func(t *testing.T, major int) { s.read(t, g, major) })
 }
 
-// stream is a server's events, each of which is asked for, and the end of them.
+// stream is a server's events, each of which is requested, and their end.
 type stream struct{ next, ended chan struct{} }
 
 func newStream() stream { return stream{make(chan struct{}), make(chan struct{})} }
@@ -221,7 +221,7 @@ func (s stream) read(t *testing.T, g *rig, major int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { res.Body.Close(); <-s.ended }() // or it would take what the next one asks for
+	defer func() { res.Body.Close(); <-s.ended }() // otherwise it would receive the next test's requests
 	in := bufio.NewReader(res.Body)
 	for i := range 10 {
 		s.next <- struct{}{}
@@ -233,7 +233,7 @@ func (s stream) read(t *testing.T, g *rig, major int) {
 	}
 }
 
-// In gRPC, both sides alternate, and the status comes in a trailer.
+// TestConversation: in gRPC, both sides alternate, and the status comes in a trailer.
 func TestConversation(t *testing.T) {
 	g := newRig(t, setup{server: clearServer(converse)})
 	protocols(t, func(t *testing.T, major int) { speak(t, g, major) })
@@ -287,7 +287,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// A huge body passes in both directions without being kept.
+// TestHugeBody: a huge body passes in both directions without being buffered.
 func TestHugeBody(t *testing.T) {
 	size := int64(hosttest.Rounds(128<<20, 1<<30))
 	g := newRig(t, setup{server: clearServer(func(w http.ResponseWriter, r *http.Request) {
@@ -375,7 +375,7 @@ func TestNameFails(t *testing.T) {
 	}
 }
 
-// When Plain returns, nothing that it began is left.
+// TestNothingIsLeft: when Plain returns, nothing that it started is left.
 func TestNothingIsLeft(t *testing.T) {
 	s := clearServer(func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
@@ -401,7 +401,7 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch end {
-		case "idle": // with a connection to the name that could be used again
+		case "idle": // with a reusable connection to the name
 			io.Copy(io.Discard, res.Body)
 			client.Close()
 		case "client":

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// witness is a server that believes what it reads, and keeps it. Connections to it are pipes.
+// witness is a server that trusts and records its input. Connections to it are pipes.
 type witness struct {
 	mu   sync.Mutex
 	seen bytes.Buffer
@@ -54,7 +54,7 @@ func (w *witness) dial(context.Context) (net.Conn, error) {
 	return local, nil
 }
 
-// hear has text said to a relay in front of the witness, and lets time pass until nothing more comes of it.
+// hear sends text to a relay in front of the witness, and waits until nothing more comes of it.
 func (w *witness) hear(t *testing.T, text string) {
 	synctest.Test(t, func(t *testing.T) {
 		relay, err := New(Config{})
@@ -70,7 +70,7 @@ func (w *witness) hear(t *testing.T, text string) {
 	})
 }
 
-// takeRequests returns the requests since the last call, and the bytes.
+// takeRequests returns the requests since the last call, and their bytes.
 func (w *witness) takeRequests() ([]*http.Request, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,9 +101,9 @@ func TestSmuggling(t *testing.T) {
 	h := "Host: " + host + "\r\n"
 	for name, c := range map[string]struct {
 		text  string
-		want  int    // requests that reach the name, at most
-		exact bool   // exactly so many
-		body  string // what the name sees has it
+		want  int    // maximum of requests that reach the name
+		exact bool   // exactly want
+		body  string // the name receives it
 	}{
 		"fine":                                 {"GET / HTTP/1.1\r\n" + h + "\r\n", 1, true, ""},
 		"CL and TE, TE wins":                   {"POST / HTTP/1.1\r\n" + h + "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + evil, 1, false, ""},
@@ -193,11 +193,11 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// In HTTP/2, too, there are several places for the host.
+// TestSmugglingInHTTP2: HTTP/2, too, has several places for the host.
 func TestSmugglingInHTTP2(t *testing.T) {
 	for name, c := range map[string]struct {
 		fields []string
-		want   int // 0: the stream or the connection is ended
+		want   int // 0: the stream or the connection ends
 	}{
 		"fine":                    {[]string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", host}, 200},
 		"Host only":               {[]string{":method", "GET", ":scheme", "http", ":path", "/", "host", host}, 200},
@@ -236,7 +236,7 @@ func TestSmugglingInHTTP2(t *testing.T) {
 	}
 }
 
-// ask2 makes one request of these fields in HTTP/2, and returns its status.
+// ask2 sends one HTTP/2 request with these fields, and returns its status.
 func ask2(t *testing.T, conn net.Conn, fields []string) (status int) {
 	t.Helper()
 	var block bytes.Buffer
@@ -264,7 +264,7 @@ func ask2(t *testing.T, conn net.Conn, fields []string) (status int) {
 	}
 }
 
-// A request line of HTTP/1.1 is made of what came in HTTP/2, where spaces end nothing.
+// TestSpacesFromHTTP2: an HTTP/1.1 request line is built from HTTP/2 fields, in which spaces end nothing.
 func TestSpacesFromHTTP2(t *testing.T) {
 	l := lease(nil)
 	g := newRig(t, setup{server: secureServer(t, false, echo), config: l.config(), secure: true})

@@ -94,14 +94,14 @@ func TestWebSocket(t *testing.T) {
 }
 
 func TestWebSocketInsideTLS(t *testing.T) {
-	for _, two := range []bool{false, true} { // a name that prefers HTTP/2 is spoken to in HTTP/1.1
+	for _, two := range []bool{false, true} { // HTTP/1.1 is used even if the name prefers HTTP/2
 		g := newRig(t, setup{server: secureServer(t, two, socket(t, acceptKey)), config: lease(nil).config(), secure: true})
 		conn := tls.Client(g.dial(), g.trust())
 		talk(t, conn)
 	}
 }
 
-// A status alone opens no tunnel.
+// TestWebSocketWithoutProof: a status alone opens no tunnel.
 func TestWebSocketWithoutProof(t *testing.T) {
 	for name, accept := range map[string]func(string) string{
 		"none":  func(string) string { return "" },

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestLeavesNothing has servers that would keep a connection: none is left when a call has ended, however it has.
+// TestLeavesNothing has servers that would keep a connection open: none is left when a call has ended in any way.
 func TestLeavesNothing(t *testing.T) {
 	w := newTown(t)
 	var open atomic.Int64

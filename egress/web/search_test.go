@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
 
-// street has search engines that answer as the test says, by their names.
+// street has fake search engines, by their names.
 type street struct {
 	*Engines
 	t      *testing.T
@@ -40,7 +40,7 @@ func (s *street) search(q Query) (Found, error) {
 	return s.Search(s.t.Context(), s.town.client(), &Trip{}, q, func(_ context.Context, q reader.Question) (reader.Answer, error) { return reader.Read(q), nil })
 }
 
-// TestKey has the key go to Brave, and neither to SearXNG nor to where Brave redirects to.
+// TestKey sends the key to Brave, but not to SearXNG or to the target of Brave's redirects.
 func TestKey(t *testing.T) {
 	s := newStreet(t, "searxng", "brave")
 	keys := map[string]string{}
@@ -145,7 +145,7 @@ func TestNewEngines(t *testing.T) {
 	}
 }
 
-// TestSearXNGByAddress says what to do with one that runs on this machine.
+// TestSearXNGByAddress checks the remedy for a SearXNG that runs on this machine.
 func TestSearXNGByAddress(t *testing.T) {
 	for _, at := range []string{"http://127.0.0.1:8080", "http://localhost:8080/", "http://[::1]:8080"} {
 		if _, err := NewEngines(EngineConfig{SearXNG: at}); err == nil || !strings.Contains(err.Error(), "hosts file") || !strings.Contains(err.Error(), "egress.networks") {

@@ -24,7 +24,7 @@ type town struct {
 	t         *testing.T
 	authority *tlstest.Authority
 
-	state func(net.Conn, http.ConnState) // gets the states of connections to servers that start later
+	state func(net.Conn, http.ConnState) // receives the states of connections to servers that start later
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr
@@ -37,7 +37,7 @@ func newTown(t *testing.T) *town {
 	return &town{t: t, authority: tlstest.New(t, "town"), names: map[string][]netip.Addr{}}
 }
 
-// LookupNetIP implements egress.Resolver. A name with several addresses answers with one after the other.
+// LookupNetIP implements egress.Resolver. A name with several addresses alternates between them.
 func (w *town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *town) http(host string, h http.HandlerFunc) string {
 	return "http://" + w.serveAt(host, s.Listener)
 }
 
-// https serves a name over TLS with HTTP 2, with a certificate that is good for these.
+// https serves a name over TLS with HTTP/2, with a certificate that is valid for the names in good.
 func (w *town) https(host string, h http.HandlerFunc, good ...string) string {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -97,7 +97,7 @@ func (w *town) policy() egress.Policy {
 	return p
 }
 
-// client reaches loopback, and keeps 1 MiB of a body.
+// client returns a client that reaches loopback, and keeps 1 MiB of a body.
 func (w *town) client() *Client {
 	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Roots: w.authority.Pool(), MaxBytes: 1 << 20})
 }

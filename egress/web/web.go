@@ -1,4 +1,4 @@
-// Package web reads the web for callers who are not trusted with a network of their own.
+// Package web reads the web for callers without a trusted network of their own.
 //
 // It checks each connection, also of each redirect, with an egress.Policy, and dials with an egress.Dialer, which
 // refuses non-public addresses and connects to the checked address. It uses no proxy from the environment, keeps no

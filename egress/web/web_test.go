@@ -54,7 +54,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestAttacks are servers and addresses that want more than a page to be read.
+// TestAttacks visits servers and addresses that attack the client.
 func TestAttacks(t *testing.T) {
 	w := newTown(t)
 	var reached atomic.Int64
@@ -131,8 +131,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestBadHeaders has servers that put what they like into the errors of those who read them: none is too short or too
-// long to be told.
+// TestBadHeaders has servers put arbitrary text into the errors of their clients: every error has a reasonable
+// length.
 func TestBadHeaders(t *testing.T) {
 	w := newTown(t)
 	base := w.http("bad.example", func(rw http.ResponseWriter, r *http.Request) {
@@ -164,7 +164,7 @@ func TestRedirectLoop(t *testing.T) {
 	}
 }
 
-// TestRebinding has a name whose address changes once it was checked.
+// TestRebinding has a name whose address changes after the check.
 func TestRebinding(t *testing.T) {
 	w := newTown(t)
 	var n atomic.Int64
@@ -177,7 +177,7 @@ func TestRebinding(t *testing.T) {
 	w.mu.Unlock()
 	w.name("turn.example", "127.0.0.1", "169.254.169.254")
 	_, trip, err := w.fetchPage(base)
-	for _, c := range trip.Contacts() { // what was checked is what was connected to, as long as the answer is kept
+	for _, c := range trip.Contacts() { // the checked address is the connected one, as long as the answer is cached
 		if c.Failed {
 			t.Errorf("%+v", c)
 		}
@@ -185,7 +185,7 @@ func TestRebinding(t *testing.T) {
 	if err == nil || n.Load() != 11 {
 		t.Errorf("%v after %d", err, n.Load())
 	}
-	w.name("late.example", "169.254.169.254", "127.0.0.1") // the other way round
+	w.name("late.example", "169.254.169.254", "127.0.0.1") // in the opposite order
 	w.allow = append(w.allow, "late.example")
 	if _, _, err := w.fetchPage("http://late.example"); !errors.As(err, new(*Refused)) {
 		t.Errorf("%v", err)
@@ -271,7 +271,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestSlow has servers that send next to nothing: the end of ctx ends them.
+// TestSlow has servers that send almost nothing: the end of ctx ends the calls.
 func TestSlow(t *testing.T) {
 	w := newTown(t)
 	over := make(chan struct{})
@@ -299,7 +299,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestTrip has nothing happen that was not recorded, or that is refused.
+// TestTrip checks that every contact is recorded, and that no refused one happens.
 func TestTrip(t *testing.T) {
 	w := newTown(t)
 	var reached atomic.Int64

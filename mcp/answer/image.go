@@ -22,20 +22,20 @@ const (
 // number of base64 bytes left.
 func (t *runReport) addImage(mime, data string, room *int) string {
 	data = strings.Join(strings.Fields(data), "")
-	bytes := Size(int64(len(data)) / 4 * 3)
+	size := Size(int64(len(data)) / 4 * 3)
 	if len(data) > min(MaxImage, *room) {
-		return fmt.Sprintf("[%s of %s, too large to show: save it to a file and fetch that with get_artifacts]", mime, bytes)
+		return fmt.Sprintf("[%s of %s, too large to show: save it to a file and fetch that with get_artifacts]", mime, size)
 	}
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if err == nil {
 		err = checkImage(mime, raw)
 	}
 	if err != nil {
-		return fmt.Sprintf("[%s of %s, not shown: %v]", mime, bytes, err)
+		return fmt.Sprintf("[%s of %s, not shown: %v]", mime, size, err)
 	}
 	*room -= len(data)
 	t.extra = append(t.extra, mcp.NewImageContent(data, mime))
-	return fmt.Sprintf("[%s of %s]", mime, bytes)
+	return fmt.Sprintf("[%s of %s]", mime, size)
 }
 
 // checkImage returns an error for data that a model API would refuse: another type than declared, truncated, or too

@@ -878,8 +878,8 @@ func (r *rig) wantNobody() {
 	}
 }
 
-// TestPublicPorts: a port of a sandbox has a host name for everyone who knows it, unless its owner requires a token,
-// and the name reaches nothing else.
+// TestPublicPorts: a sandbox's port has a host name, which needs a token only if the owner requires one, and which
+// reaches nothing else.
 func TestPublicPorts(t *testing.T) {
 	hosttest.Program(t, "python3")
 	r := newRig(t, nil)

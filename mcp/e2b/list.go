@@ -39,13 +39,13 @@ type detail struct {
 	Lifecycle      *lifecycle        `json:"lifecycle,omitempty"`
 }
 
-// lifecycle is what happens at a sandbox's timeout.
+// lifecycle is the action at a sandbox's timeout.
 type lifecycle struct {
 	AutoResume bool   `json:"autoResume"`
 	OnTimeout  string `json:"onTimeout"`
 }
 
-// onTimeout returns what happens at a sandbox's timeout.
+// onTimeout returns the action at a sandbox's timeout.
 func (b *Sandbox) onTimeout() string {
 	if b.autoPause {
 		return "pause"

@@ -39,7 +39,7 @@ type Server struct {
 	all map[string]*state // by session id
 }
 
-// state is what this API stores about a session.
+// state is this API's record of a session.
 type state struct {
 	namespace string
 	shell     sync.Mutex // held while its shell starts

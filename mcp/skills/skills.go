@@ -99,7 +99,7 @@ func (d *Directory) List() ([]Skill, error) {
 	return all, nil
 }
 
-// report logs what is wrong with a skill, unless it is already logged.
+// report logs the fault of a skill, unless it is already logged.
 func (d *Directory) report(name, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package diff shows what changed from one text to another. rogpeppe/go-internal has Go's own implementation, which
+// Package diff shows the changes from one text to another. rogpeppe/go-internal has Go's own implementation, which
 // takes n log n time on any text.
 package diff
 

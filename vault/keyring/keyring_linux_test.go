@@ -47,7 +47,8 @@ func TestKeyring(t *testing.T) {
 	}
 }
 
-// Where there is no keyring, every call says so, and what to type, also where a keyring never answers.
+// TestUnavailable: without a keyring, every call reports that with a command to type, also if a keyring never
+// answers.
 func TestUnavailable(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T)

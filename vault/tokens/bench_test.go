@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// texts are what programs print, about 1 MB each, and what they could print to be slow.
+// texts returns programs' typical output, about 1 MB each, and output designed to be slow.
 func texts() map[string]string {
 	s := source{rand.New(rand.NewPCG(3, 4))}
 	var logs, code, hostile strings.Builder

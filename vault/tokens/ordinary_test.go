@@ -60,7 +60,8 @@ func TestOrdinary(t *testing.T) {
 	}
 }
 
-// A key without its last line takes with it what can be of a key, and leaves the text after that.
+// TestCutKey: a key without its last line is removed with all possible text of a key, and the text after that
+// stays.
 func TestCutKey(t *testing.T) {
 	text := "-----BEGIN RSA " + "PRIVATE KEY-----\n" + lines(newSource(1).random(1000, std64), "\n")
 	prose := "The program goes on, and says a good deal more in words like these, on one line.\n"

@@ -1,7 +1,7 @@
-"""Runs attacks, each in a process of its own, and reports whether it opened anything.
+"""Runs attacks, each in a process of its own, and reports each success. An attack returns a text, its
+evidence, if it reached something forbidden; otherwise it returns None or raises.
 
-An attack returns a text, its evidence, if it got somewhere it must not get; it returns None or
-raises if it did not. What it knows about its targets is in TARGET.
+TARGET describes its targets.
 """
 import ctypes
 import errno
@@ -13,10 +13,10 @@ import signal
 import sys
 
 TARGET = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-BARE = TARGET.get("bare", False)  # nothing contains us: leave out what is marked so
-JAIL = TARGET.get("jail", False)  # namespaces of our own, and root in them: only what is marked so
+BARE = TARGET.get("bare", False)  # not contained: skip the attacks marked so
+JAIL = TARGET.get("jail", False)  # root in our own namespaces: only the attacks marked so
 X86 = platform.machine() == "x86_64"
-# What was open before this program opened anything, apart from the listing itself.
+# Descriptors that were open at the start, apart from that of the listing itself.
 DESCRIPTORS = {}
 for _name in os.listdir("/proc/self/fd"):
     try:
@@ -27,7 +27,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 _attacks = []
 
-# By name: the number on x86_64, and on aarch64 (-1: not there).
+# By name: the number on x86_64 and on aarch64 (-1: missing).
 NUMBERS = {
     "acct": (163, 89), "add_key": (248, 217), "bpf": (321, 280), "chroot": (161, 51),
     "clock_adjtime": (305, 266), "clone": (56, 220), "clone3": (435, 435),
@@ -54,7 +54,7 @@ NUMBERS = {
 
 
 def syscall(name, *args):
-    """Makes a system call past libc's wrappers, with 64-bit arguments; raises OSError."""
+    """Makes a system call without libc's wrappers, with 64-bit arguments; raises OSError."""
     number = NUMBERS[name][0 if X86 else 1] if isinstance(name, str) else name
     if number < 0:
         raise OSError(errno.ENOSYS, "not on this machine")
@@ -68,9 +68,9 @@ def syscall(name, *args):
 
 
 def attack(f=None, *, bare=True, jail=False, root=False):
-    """Registers an attack. bare=False: never run it where nothing contains it. jail=True: it can
-    be run in namespaces of its own, and opens there for their root. root=True: where nothing
-    contains it, it opens for root alone."""
+    """Registers an attack. bare=False: never run it without containment. jail=True: run it in namespaces of
+    its own, where it succeeds for their root. root=True: without containment, it succeeds for root only.
+    """
     if f is None:
         return lambda f: attack(f, bare=bare, jail=jail, root=root)
     add(f.__name__, f, bare, jail, root)
@@ -81,15 +81,15 @@ def add(name, f, bare=True, jail=False, root=False):
     _attacks.append((name, f, bare and not jail, jail, root))
 
 
-# What a kernel says that was built without the thing.
+# Errors of a kernel that was built without the feature.
 ABSENT = (errno.ENOSYS, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT,
           errno.ENODEV, errno.EOPNOTSUPP)
 
 
 def _child(f, out):
     os.setpgid(0, 0)
-    signal.alarm(120)  # some hang where they are refused; none is slow where it opens
-    if JAIL:  # what one attack mounts or unmounts must not meet the next
+    signal.alarm(120)  # some hang when refused; none is slow when it succeeds
+    if JAIL:  # one attack's mounts must not affect the next
         libc.unshare(0x20000)
     result = {"state": "shut", "detail": "nothing came of it", "errno": 0}
     try:
@@ -113,7 +113,7 @@ def _run(f):
         os.close(r)
         _child(f, w)
     os.close(w)
-    # One read: a process that the attack left behind may hold the other end.
+    # One read: a process left by the attack may hold the other end.
     ready, _, _ = select.select([r], [], [], 150)
     text = os.read(r, 65536) if ready else b""
     os.close(r)

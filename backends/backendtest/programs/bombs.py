@@ -1,4 +1,6 @@
-"""bombs.py KIND BOUND: takes more and more of something, up to BOUND, and reports what it has. KIND_and_stay waits then to be ended."""
+"""bombs.py KIND BOUND: takes more and more of a resource, up to BOUND, and reports how much it has.
+KIND_and_stay then waits to be killed.
+"""
 import ctypes
 import errno
 import json
@@ -12,7 +14,7 @@ import time
 
 kind, stay, bound = sys.argv[1].removesuffix("_and_stay"), sys.argv[1].endswith("_and_stay"), int(sys.argv[2])
 STEP = 4 << 20
-block = os.urandom(STEP)  # not zeroes, and not the same page twice
+block = os.urandom(STEP)  # not zeroes, and no page twice
 made = 0
 keep = []
 
@@ -41,7 +43,7 @@ def anonymous():
 
 
 def children():
-    """No process has much. All of them together do."""
+    """No single process has much, but all of them together do."""
     each = 24 << 20
     while made < bound:
         r, w = os.pipe()
@@ -58,7 +60,7 @@ def children():
 
 
 def huge_child_of_small():
-    """The child dies of it, and the parent ends well: still the limit was reached."""
+    """The child is killed, and the parent exits normally: the limit was reached nevertheless."""
     pid = os.fork()
     if pid == 0:
         anonymous()
@@ -76,9 +78,9 @@ def shared():
 
 
 def leaderless():
-    """Of a process whose first thread has ended, the kernel tells under that thread's number no memory."""
+    """The kernel reports no memory under the PID of a process whose first thread has ended."""
     threading.Thread(target=anonymous_and_end).start()
-    ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)  # exit, of this thread alone
+    ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)  # exit of this thread only
 
 
 def anonymous_and_end():
@@ -95,7 +97,7 @@ def memfd():
 
 
 def memfd_in_flight():
-    """Sent over a socket and closed, a file is in no process's table of descriptors."""
+    """A file that was sent over a socket and closed is in no process's descriptor table."""
     a, b = socket.socketpair()
     while made < bound:
         fd = os.memfd_create("bomb")
@@ -111,7 +113,7 @@ def memfd_in_flight():
 
 
 def socket_buffers():
-    """The kernel's own memory: bytes that wait in sockets, for nobody."""
+    """The kernel's own memory: bytes waiting in sockets that nobody reads."""
     while True:
         while made < bound:
             try:
@@ -131,8 +133,7 @@ def socket_buffers():
                     take(n)
         if made >= bound or os.fork():
             break
-        # The child has the same sockets, and no room for more until it closes them; they live on
-        # in the parent.
+        # The child has the same sockets, and no room for more until it closes them; they live on in the parent.
         for pair in keep:
             for s in pair:
                 s.close()
@@ -141,7 +142,7 @@ def socket_buffers():
 
 
 def tcp_buffers():
-    """Bytes that wait in connections over the loopback."""
+    """Bytes waiting in connections over the loopback."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1)
     while made < bound:
         a = socket.socket()
@@ -196,12 +197,12 @@ def sysv():
             raise OSError(ctypes.get_errno(), "shmget")
         address = libc.shmat(ident, None, 0)
         ctypes.memmove(address, block, STEP)
-        libc.shmdt(ctypes.c_void_p(address))  # no process maps it any more, and it stays
+        libc.shmdt(ctypes.c_void_p(address))  # no process maps it any more, but it stays
         take()
 
 
 def stack():
-    """A thread's stack is memory like any."""
+    """A thread's stack is ordinary memory."""
     threading.stack_size(64 << 20)
 
     def fill():
@@ -226,7 +227,7 @@ def threads_arenas():
 
 
 def reserve():
-    """Address space without rights, as runtimes reserve it before they use any of it."""
+    """Address space without access rights, as runtimes reserve it before its use."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -277,7 +278,7 @@ def threads():
 
 
 def storm():
-    """made is the most processes seen at once."""
+    """made is the largest number of processes seen at once."""
     global made
     me = os.getpid()
     for _ in range(bound):
@@ -302,18 +303,18 @@ def descriptors():
 
 
 def connections():
-    """Sockets that are no descriptors: what nobody has accepted, of clients that are gone."""
+    """Sockets without descriptors: unaccepted connections of clients that have ended."""
     servers = [socket.create_server(("127.0.0.1", 0), backlog=4096) for _ in range(4)]
     while made < bound:
         with socket.create_connection(servers[made % 4].getsockname()) as client:
             client.send(b"x")
         globals()["made"] += 1
-    time.sleep(30)  # whoever looks comes too late by now
+    time.sleep(30)  # an observer is too late by now
     say()
 
 
 def cpu():
-    """Four busy processes for as many seconds as the bound says."""
+    """Four busy processes for bound seconds."""
     end = time.time() + bound
     for _ in range(3):
         if os.fork() == 0:
@@ -361,7 +362,7 @@ def disk_anywhere():
 
 def inodes():
     files = os.statvfs(".").f_files
-    if 0 < files < bound:  # the kernel keeps to it, and to see that takes seconds
+    if 0 < files < bound:  # the kernel enforces it, and noticing that takes seconds
         return take(files)
     for i in range(bound):
         if i % 10000 == 0:

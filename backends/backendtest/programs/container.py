@@ -1,6 +1,6 @@
-"""What a container engine brings along: its image, its sockets, and the first process, which is ours.
+"""The additions of a container engine: its image, its sockets, and the first process, which is ours.
 
-TARGET: sockets, paths of the host's engines; listens, of a socket at which somebody of the host does.
+TARGET: sockets, paths of the host's engines; listens, a socket with a listener on the host.
 """
 import glob
 import os
@@ -22,14 +22,14 @@ def read(path):
         os.close(fd)
 
 
-# --- whatever of ours or of an engine's is in sight
+# --- visible files and sockets of ours or of an engine
 
 HOME = "/.sandboxmcp"
 
 
 @attack(bare=False)
 def write_to_what_is_ours():
-    """The program that is the first process, and all that lies beside it."""
+    """The program that is the first process, and the files beside it."""
     for top, _, files in os.walk(HOME):
         for name in files + [".", "new"]:
             path = os.path.join(top, name)
@@ -46,7 +46,7 @@ def write_to_what_is_ours():
 
 
 def _sockets():
-    """Those that we know of, those that /proc/net/unix names, and all in the file system."""
+    """The known sockets, those in /proc/net/unix, and all in the file system."""
     yield from [TARGET["listens"], HOME + "/conn/socket"] + TARGET["sockets"]
     with open("/proc/net/unix") as f:
         for line in f.read().splitlines()[1:]:
@@ -88,7 +88,7 @@ def sockets_of_engines():
 
 @attack(bare=False)
 def be_the_first_process_again():
-    """The program that is the first process, run by somebody else, has nobody to talk to."""
+    """The first process's program, run by another process, finds no server."""
     for args in ([HOME + "/init", "python"], [HOME + "/init", "python", "-"]):
         try:
             p = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -102,7 +102,7 @@ def be_the_first_process_again():
             return "%s waits for orders" % args
 
 
-# --- the first process has our user's number: that must not be enough
+# --- the first process has our user's ID: that must not suffice
 
 def _reads(path):
     def f():
@@ -155,7 +155,7 @@ def init_written():
 
 @attack(bare=False)
 def init_limits():
-    """With its files limited to none, the first process can't do its work."""
+    """With a limit of zero files, the first process can't do its work."""
     was = resource.prlimit(1, resource.RLIMIT_NOFILE)
     resource.prlimit(1, resource.RLIMIT_NOFILE, (0, was[1]))
     return "changed the limits of the first process: %s" % (was,)
@@ -175,7 +175,7 @@ def init_affinity():
 
 @attack(bare=False)
 def init_signals():
-    """Whatever comes of them, the first process goes on; the test looks whether it does."""
+    """Whatever they do, the first process continues; the test checks that."""
     for number in sorted(signal.valid_signals()):
         for _ in range(3):
             try:
@@ -185,12 +185,11 @@ def init_signals():
         time.sleep(0.01)
 
 
-# --- the image's own ideas
+# --- the image's settings
 
 @attack(bare=False)
 def programs_in_volumes():
-    """What an image has in the directories that it declares as volumes is not carried over, and nothing
-    can be written there."""
+    """The image's files in its declared volumes are not copied, and nothing can be written there."""
     for path in ("/image/volume", "/var/volume with space", HOME + "/conn"):
         if os.path.isdir(path) and os.listdir(path) not in ([], ["socket"]):
             return "%s has %s" % (path, os.listdir(path))
@@ -200,7 +199,7 @@ def programs_in_volumes():
 
 @attack(bare=False)
 def other_places_to_write():
-    """But for the workspace and its like, nothing that is mounted can be written to."""
+    """No mount is writable except for the workspace and the like."""
     ours = ("/workspace", "/tmp", "/var/tmp", "/dev", "/proc")
     with open("/proc/self/mountinfo") as f:
         points = [line.split()[4].encode().decode("unicode_escape") for line in f]
@@ -226,7 +225,7 @@ def user_is_root():
 
 @attack(bare=False)
 def raise_hard_limits():
-    """They are lowered for good."""
+    """They are lowered permanently."""
     for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_DATA, resource.RLIMIT_MEMLOCK,
                  resource.RLIMIT_CPU, resource.RLIMIT_MSGQUEUE, resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE):
         soft, hard = resource.getrlimit(kind)
@@ -241,7 +240,7 @@ def raise_hard_limits():
 
 @attack(bare=False)
 def no_hard_limits():
-    """Those that hold without a cgroup."""
+    """The limits that are in force without a cgroup."""
     found = [name for name in ("RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_CORE") if resource.getrlimit(getattr(resource, name))[1] == resource.RLIM_INFINITY]
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 1 << 20:
         found.append("1048576 files")

@@ -1,5 +1,6 @@
-"""Makes descendants that hide in every known way, then stays or leaves. All of them carry the
-word that is the first argument."""
+"""Makes descendants that hide in every known way, then stays or exits. All of them have the first argument,
+a word, among theirs.
+"""
 import os
 import signal
 import sys
@@ -49,7 +50,7 @@ def stopped():
 
 
 def restless():
-    """Changes its number all the time, so that a list of numbers is always old."""
+    """Changes its PID all the time, so that a list of PIDs is always outdated."""
     os.write(ready_w, b"x")
     while True:
         if os.fork():

@@ -1,4 +1,4 @@
-"""What the kernel says about this process, as JSON."""
+"""The kernel's view of this process, as JSON."""
 import errno
 import json
 import os
@@ -17,8 +17,7 @@ with open("/proc/self/status") as f:
         if key in ("NoNewPrivs", "Seccomp", "Uid", "Groups"):
             facts[key] = value
 facts["caps"] = caps
-# Everybody may write to this file of his own, unless Landlock is there: no rules let a program
-# write below /proc.
+# This file is writable for every process, unless Landlock is in force: no rule lets a program write below /proc.
 try:
     os.close(os.open("/proc/self/comm", os.O_WRONLY))
     facts["landlock"] = False

@@ -1,7 +1,7 @@
-"""Files of the host that the sandbox was not given.
+"""Host files that the sandbox must not see.
 
-TARGET: canaries, paths of files that hold word, which is their name, too; writable, directories on
-the host where everybody may write; sealed, files that only root reads.
+TARGET: canaries, paths of files whose content and name is word; writable, host directories in which
+everybody may write; sealed, files that only root can read.
 """
 import ctypes
 import errno
@@ -50,7 +50,7 @@ def read_by_any_process():
 
 @attack
 def read_by_any_descriptor():
-    """Directories that someone holds open."""
+    """Directories that another process holds open."""
     for fd in glob.glob("/proc/[0-9]*/fd/*"):
         for path in TARGET["canaries"]:
             try:
@@ -65,7 +65,7 @@ def read_by_any_descriptor():
 
 @attack
 def read_by_other_programs():
-    """Not Python's open: what a rule by program name or call would miss."""
+    """Not Python's open: a rule by program name or call would miss it."""
     for path in TARGET["canaries"]:
         for args in (["cat", path], ["sh", "-c", "read x < %s; echo $x" % path], ["/lib64/ld-linux-x86-64.so.2", "/bin/cat", path],
                      ["find", path, "-exec", "cat", "{}", ";"], ["tar", "cf", "-", path], ["dd", "if=" + path]):
@@ -102,7 +102,7 @@ def hard_link():
 
 @attack(bare=False)
 def search_everywhere():
-    """No directory anywhere has a file of the canary's name."""
+    """No directory contains a file with the canary's name."""
     for top, dirs, files in os.walk("/"):
         if top == "/":
             dirs[:] = [d for d in dirs if d not in ("proc", "usr")]
@@ -112,7 +112,7 @@ def search_everywhere():
 
 @attack(bare=False)
 def directories_of_the_host():
-    """Directories that hold nothing a program needs must not be there, or be empty."""
+    """Directories without files that a program needs must be missing or empty."""
     found = {}
     for path in ("/root", "/home", "/boot", "/mnt", "/media", "/srv", "/lost+found", "/var/log", "/var/lib/docker", "/run/systemd",
                  "/run/user", "/sys/fs/cgroup", "/sys/class/net", "/sys/block", "/etc/ssh", "/etc/sudoers.d", "/var/spool", "/host",
@@ -121,7 +121,7 @@ def directories_of_the_host():
             names = os.listdir(path)
         except OSError:
             continue
-        # The way to an interpreter may lead through a home directory; nothing else may be beside it.
+        # The path of an interpreter may contain a home directory; it must have no other entries.
         if names and not all(_leads_to_mount(os.path.join(path, n)) for n in names):
             found[path] = names[:4]
     return str(found) if found else None
@@ -129,7 +129,9 @@ def directories_of_the_host():
 
 @attack(root=True)
 def descriptors_of_the_first_process():
-    """Where they lead. Their numbers alone may be seen where an ordinary user's PID 1 is a fork of a Python."""
+    """Their targets. Only their numbers may be visible where an ordinary user's PID 1 is a fork of a
+    Python.
+    """
     for fd in range(64):
         try:
             return "descriptor %d is %s" % (fd, os.readlink("/proc/1/fd/%d" % fd))
@@ -151,7 +153,7 @@ for path in TARGET["sealed"]:
 
 @attack(bare=False)
 def password_file_of_the_host():
-    """/etc/passwd names the sandbox's users, not the host's."""
+    """/etc/passwd lists the sandbox's users, not the host's."""
     with open("/etc/passwd") as f:
         users = [l.split(":")[0] for l in f]
     return "%d users: %s" % (len(users), users[:20]) if len(users) > 4 else None
@@ -165,7 +167,7 @@ def _writes(directory):
         with open(path, "w") as f:
             f.write("owned")
         if os.path.isdir("/proc/self") and not BARE:
-            # A directory of our own may have that name; the test looks at the host's.
+            # A directory of the sandbox's own may have that name; the test checks the host's.
             return None
         return "wrote " + path
     return f
@@ -180,7 +182,7 @@ for i, path in enumerate(TARGET["canaries"]):
 
 
 def _rename_over(path):
-    os.stat(path)  # a file of our own in a directory of that name is no hole
+    os.stat(path)  # a sandbox's own file in a directory of that name is harmless
     with open("mine", "w") as f:
         f.write("owned")
     import shutil
@@ -191,7 +193,7 @@ def _rename_over(path):
 
 @attack(bare=False)
 def devices_of_mounts():
-    """The block device under a mount, opened by its number, reads all files at once."""
+    """The block device of a mount, opened by its number, contains all files."""
     for name in ("vda", "sda", "nvme0n1", "dm-0", "root", "loop0", "xvda"):
         try:
             return "read %d bytes" % len(read("/dev/" + name))
@@ -201,7 +203,7 @@ def devices_of_mounts():
 
 @attack(bare=False)
 def names_of_the_host_in_mountinfo():
-    """What mountinfo shows of the host's directory names is no more than the mounts that were made."""
+    """mountinfo shows no more of the host's directory names than the requested mounts."""
     with open("/proc/self/mountinfo") as f:
         text = f.read()
     return "mountinfo names %s" % TARGET["word"] if TARGET["word"] in text else None
@@ -209,11 +211,11 @@ def names_of_the_host_in_mountinfo():
 
 @attack(bare=False)
 def mounts_that_may_be_written():
-    """Rights and Landlock keep a program from the system's files anyway; this is the wall behind them."""
+    """Permissions and Landlock deny programs the system's files anyway; this is the layer behind them."""
     ours = {"/workspace", "/tmp", "/var/tmp", "/run/disk/all"} | set(TARGET.get("mounted") or ())
     with open("/proc/self/mountinfo") as f:
         mounts = [line.split() for line in f]
-    over = {(m[1], m[4]) for m in mounts}  # parent and place: what lies wholly over its parent
+    over = {(m[1], m[4]) for m in mounts}  # parent and path: mounts that completely cover their parent
     found = {m[4] for m in mounts if "ro" not in m[5].split(",") and (m[0], m[4]) not in over} - ours
     found = [path for path in sorted(found) if path.split("/")[1] not in ("dev", "proc", "sys")]
     return str(found) if found else None

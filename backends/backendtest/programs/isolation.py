@@ -1,8 +1,7 @@
-"""Other processes, and what they share: the host's must be out of sight and out of reach.
+"""Other processes and shared objects: the host's must be invisible and unreachable.
 
-TARGET: pid, a process of the host with word in its arguments and environment; shm, sem and msg,
-keys of its System V objects; mq and posix, names of its message queue and file in /dev/shm;
-hostname, machine, boot.
+TARGET: pid, a host process with word in its arguments and environment; shm, sem and msg, keys of its System
+V objects; mq and posix, names of its message queue and file in /dev/shm; hostname, machine, boot.
 """
 import ctypes
 import errno
@@ -19,11 +18,11 @@ WORD = TARGET["word"]
 
 
 def _reach(name, f):
-    """An attack on the canary process. That its number means nobody here is the wanted end."""
+    """An attack on the canary process. It should fail because its PID does not exist here."""
     add(name, f)
 
 
-# SIGCONT is harmless to the canary, and needs the same right as SIGKILL.
+# SIGCONT does not harm the canary, and needs the same permission as SIGKILL.
 _reach("kill", lambda: "kill: %s" % os.kill(PID, signal.SIGCONT))
 _reach("kill_0", lambda: "kill: %s" % os.kill(PID, 0))
 _reach("kill_group", lambda: "killpg: %s" % os.killpg(TARGET["group"], signal.SIGCONT))
@@ -64,7 +63,7 @@ def sigqueue():
 
 @attack
 def search_processes():
-    """The canary's word in anything that /proc tells about any process, threads too."""
+    """The canary's word in any file of /proc about any process, including threads."""
     for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/comm"):
         if path.startswith("/proc/%d/" % os.getpid()) or path.startswith("/proc/%d/" % os.getppid()):
             continue
@@ -84,7 +83,7 @@ def many_processes():
 
 @attack(jail=True)
 def kill_everything():
-    """kill(-1) reaches all that the caller may signal. The test looks whether the host lives."""
+    """kill(-1) reaches all processes that the caller may signal. The test checks that the host's live on."""
     if os.readlink("/proc/self/ns/pid") == TARGET["ns"].get("pid"):
         return "same process namespace as the host: not tried"
     os.kill(-1, signal.SIGCONT)
@@ -93,7 +92,7 @@ def kill_everything():
 
 @attack
 def environment():
-    """Nothing of the environment of whoever started us, in ours or in process 1's."""
+    """No variable of our starter's environment is in ours or in process 1's."""
     for k, v in os.environ.items():
         if "canary-of-the-host" in k + v:
             return "%s=%s" % (k, v)
@@ -203,7 +202,7 @@ def timerslack_of_init():
 
 @attack(bare=False)
 def kill_first_process():
-    """Process 1 is what cleans up after us."""
+    """Process 1 is the process that cleans up after us."""
     os.kill(1, signal.SIGKILL)
     time.sleep(0.2)
     os.kill(1, signal.SIGSTOP)

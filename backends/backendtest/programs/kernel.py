@@ -1,4 +1,4 @@
-"""The kernel's surface: calls that a contained program has no business with."""
+"""The kernel's surface: calls that a contained program does not need."""
 import ctypes
 import errno
 import fcntl
@@ -21,7 +21,7 @@ CLONE = {"time": 0x80, "mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "i
 # --- namespaces and mounts
 
 def _reaches(name, *args):
-    """A call that is let through, but has nothing to work on here, says EINVAL."""
+    """A permitted call fails with EINVAL here, since it has no object to work on."""
     try:
         syscall(name, *args)
     except OSError as e:
@@ -50,7 +50,7 @@ def _clone(flag):
 
 for name, flag in CLONE.items():
     add("unshare_" + name, _unshare(flag), root=name != "user")
-    if name != "time":  # that bit is the exit signal's in clone
+    if name != "time":  # for clone that bit belongs to the exit signal
         add("clone_" + name, _clone(flag), root=name != "user")
 add("unshare_user_and_all", _unshare(0x7e020000))
 add("clone_high_bits", _clone(0x1_0000_0000 | CLONE["user"]))
@@ -68,7 +68,7 @@ def clone3_new_user():
 
 @attack
 def clone3_is_not_enosys():
-    """A filter can't see what clone3 is asked for; and libc falls back only on ENOSYS."""
+    """A filter can't read clone3's arguments; and libc falls back only on ENOSYS."""
     try:
         syscall("clone3", None, 0)
     except OSError as e:
@@ -168,7 +168,7 @@ def mount_setattr():
     return _reaches("mount_setattr", -100, b"/usr", 0, ctypes.c_char_p(attr), len(attr))
 
 
-# --- calls with a history
+# --- calls with past vulnerabilities
 
 @attack
 def io_uring():
@@ -196,7 +196,7 @@ def request_key():
     try:
         syscall("request_key", b"user", b"canary", None, -3)
     except OSError as e:
-        if e.errno in (126, 127, 128, 129):  # ENOKEY and its kin: the kernel searched
+        if e.errno in (126, 127, 128, 129):  # ENOKEY and related: the kernel searched
             return "request_key searched: %s" % e
         raise
     return "request_key found something"
@@ -231,7 +231,7 @@ def userfaultfd():
 
 @attack(root=True)
 def open_by_handle_at():
-    """Shocker: an inode by number, from any directory of the same file system."""
+    """Shocker: open an inode by number, from any directory of the same file system."""
     handle = ctypes.create_string_buffer(struct.pack("Ii", 8, 1) + struct.pack("II", 2, 0), 136)
     mount = os.open(".", os.O_RDONLY)
     try:
@@ -279,7 +279,7 @@ def process_vm_readv():
 
 @attack
 def process_vm_writev():
-    # Nothing is written: zero segments. A call that is let in says 0.
+    # Nothing is written: zero segments. A permitted call returns 0.
     syscall("process_vm_writev", os.getppid(), None, 0, None, 0, 0)
     return "process_vm_writev is let through"
 
@@ -299,11 +299,11 @@ def kcmp():
 
 def _tiocsti(command):
     def f():
-        # A terminal of our own, as the controlling one: what is inserted would reach whoever
-        # reads next, outside too if the terminal were the user's.
+        # A terminal of our own, as the controlling one: inserted input would reach the next reader, also outside if
+        # the terminal were the user's.
         primary, secondary = os.openpty()
         pid = os.fork()
-        if pid == 0:  # only a process that leads no group can start a session
+        if pid == 0:  # only a process that does not lead a group can start a session
             try:
                 os.setsid()
                 fcntl.ioctl(secondary, 0x540E, 0)  # TIOCSCTTY
@@ -318,10 +318,9 @@ def _tiocsti(command):
     return f
 
 
-# Bare, dev.tty.legacy_tiocsti=0 refuses it to those without CAP_SYS_ADMIN.
+# Without containment, dev.tty.legacy_tiocsti=0 refuses it without CAP_SYS_ADMIN.
 add("tiocsti", _tiocsti(0x5412), root=True)
-# The kernel drops the high half of the command; a filter that compares 64 bits misses it
-# (CVE-2019-10063).
+# The kernel ignores the high half of the command; a filter that compares 64 bits misses it (CVE-2019-10063).
 add("tiocsti_high_bits", _tiocsti(0x1_0000_5412), root=True)
 
 
@@ -344,7 +343,7 @@ def line_discipline():
     return "another line discipline is behind the terminal"
 
 
-# --- other entries to system calls
+# --- other ways to make system calls
 
 def _code(hexa, argument):
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -354,7 +353,7 @@ def _code(hexa, argument):
 
 
 def _runs_32_bit():
-    """Fails where the kernel runs no 32-bit code at all: int 0x80 is a segmentation fault there."""
+    """Fails on a kernel that runs no 32-bit code at all: int 0x80 is a segmentation fault there."""
     code = bytes.fromhex("b801000000bb2a000000cd80")  # _exit(42)
     head = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 3, 1, 0x8048054, 52, 0, 0, 52, 32, 1, 0, 0, 0)
     load = struct.pack("<8I", 1, 0, 0x8048000, 0x8048000, 84 + len(code), 84 + len(code), 5, 4096)
@@ -399,13 +398,13 @@ if X86:
 
     @attack
     def elf32():
-        """A 32-bit program enters the kernel by another architecture's calls."""
+        """A 32-bit program makes system calls of another architecture."""
         return "a 32-bit program ran" if _runs_32_bit() else None
 
 
 @attack(root=True)
 def unknown_call():
-    """Numbers that no kernel has must fail, not reach a kernel that is newer than the filter."""
+    """Unknown call numbers must fail, and not reach a kernel that is newer than the filter."""
     try:
         syscall(1000)
     except OSError as e:
@@ -415,7 +414,7 @@ def unknown_call():
     return "system call 1000 worked"
 
 
-# --- tables that all processes of the host share: one call each shows whether a flood would get through
+# --- tables that all processes of the host share: one call each shows whether a flood would be permitted
 
 # return 0, as a program of classic BPF
 _PROGRAM = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
@@ -444,7 +443,7 @@ add("reuseport_filter", _reuseport_filter)
 
 
 def _in_child(f):
-    """What can't be undone is done by a child."""
+    """A child performs the irreversible calls."""
     def attack():
         pid = os.fork()
         if pid == 0:
@@ -476,7 +475,7 @@ add("nested_filter_by_prctl", _in_child(_nested(lambda: syscall(157 if X86 else 
 
 
 def _larger(family, option):
-    """Buffers stay as they are, whatever a program asks for: what they hold together is bounded for the whole host."""
+    """Buffers keep their size, whatever a program requests: their contents are bounded for the whole host."""
     def f():
         with socket.socket(family, socket.SOCK_STREAM) as s:
             before = s.getsockopt(socket.SOL_SOCKET, option)
@@ -492,7 +491,7 @@ for _family in socket.AF_UNIX, socket.AF_INET:
 
 
 def _setting(path, field, most):
-    """A table of our own namespace is smaller than the kernel makes it."""
+    """A table of our own namespace is smaller than the kernel's default."""
     def f():
         with open("/proc/sys/" + path) as file:
             value = int(file.read().split()[field])
@@ -522,7 +521,7 @@ def aio_context():
     return "a context of asynchronous I/O"
 
 
-# What a call says that got as far as its arguments, which lack something on purpose.
+# Errors of calls that were let through to their arguments, which are invalid on purpose.
 REACHED = (errno.EINVAL, errno.EFAULT, errno.ENODEV, errno.ENOTTY, errno.ENOTCONN, errno.EOPNOTSUPP)
 
 
@@ -539,7 +538,7 @@ def _looked(what, call):
 
 
 def _built_in(f):
-    """What a kernel may lack says EINVAL then, as the filter does."""
+    """A feature that the kernel may lack fails with EINVAL then, as from the filter."""
     def attack():
         try:
             return f()
@@ -550,7 +549,7 @@ def _built_in(f):
     return attack
 
 
-# Pages of 2^63 bytes, which there are nowhere: so nothing is taken from the pool.
+# Pages of 2^63 bytes, which no machine has: so the call takes no page from the pool.
 _HUGE = 63 << 26
 
 
@@ -563,7 +562,7 @@ def _map(flags, fd=-1):
 
 add("huge_pages", _looked("mmap", lambda: _map(0x40022 | _HUGE)))
 add("huge_pages_shared", _looked("mmap", lambda: _map(0x40021 | _HUGE)))
-# No page is taken before such a file is mapped. The filter says EINVAL, as a kernel without huge pages does.
+# No page is taken before such a file is mapped. The filter returns EINVAL, like a kernel without huge pages.
 add("huge_pages_of_memory_file", _built_in(lambda: "memfd_create gave %d" % os.memfd_create("x", 4)))
 add("huge_pages_of_memory_file_by_size", _built_in(lambda: "memfd_create gave %d" % os.memfd_create("x", 4 | 21 << 26)))
 add("huge_pages_of_system_v", _looked("shmget", lambda: syscall("shmget", 0, 2 << 20, 0o4600 | _HUGE)))
@@ -593,7 +592,7 @@ add("another_family", _option(_IN[1], socket.SOCK_STREAM, 41, 1, struct.pack("i"
 
 
 def _pair(family, kind, protocol):
-    """A pair of a family without pairs is made, and then thrown away."""
+    """socketpair of a family without pairs makes the sockets and then discards them."""
     return _looked("socketpair", lambda: socket.socketpair(family, kind, protocol))
 
 
@@ -605,7 +604,7 @@ add("pair_of_the_internet", _pair(socket.AF_INET, socket.SOCK_STREAM, 0))
 
 @attack
 def lease():
-    """Who opens the file for writing waits until it is given back."""
+    """A process that opens the file for writing waits until the lease is released."""
     with open("leased", "w"):
         pass
     fd = os.open("leased", os.O_RDONLY)
@@ -655,7 +654,7 @@ def key_of_a_file_system():
     try:
         syscall("ioctl", os.open("/usr", os.O_RDONLY), 0xc0506617, None)
     except OSError as e:
-        # ENOTTY is also what the filter of the profile landlock says.
+        # The filter of the profile landlock also returns ENOTTY.
         if e.errno in REACHED and (BARE or e.errno != errno.ENOTTY):
             return "ioctl looked at its arguments: %s" % e
         raise

@@ -9,7 +9,7 @@ from attack import add, attack, main
 
 @attack(root=True)
 def writable_proc_sys():
-    """Root that is only mapped owns /proc/sys, and core_pattern runs programs as real root."""
+    """Root of a user namespace owns /proc/sys, and core_pattern runs programs as real root."""
     found = []
     for top, _, files in os.walk("/proc/sys"):
         for name in files:
@@ -43,7 +43,7 @@ for path in ("/proc/kcore", "/proc/kmsg", "/proc/1/mem", "/proc/1/environ", "/pr
 
 
 def _says(path):
-    """Listed are the keys and the users of the host's kernel, whatever namespaces the reader has."""
+    """They list the keys and the users of the host's kernel, whatever namespaces the reader has."""
     def f():
         with open(path) as file:
             text = file.read()
@@ -77,8 +77,9 @@ def raise_oom_score_of_others():
 
 
 def _exe(path):
-    """CVE-2019-5736: the program that started us, opened for writing through /proc. ETXTBSY says
-    that nothing but its running stands in the way."""
+    """CVE-2019-5736: the program that started us, opened for writing through /proc. ETXTBSY means that only
+    its execution prevents that.
+    """
     def f():
         try:
             handle = os.open(path, os.O_PATH)

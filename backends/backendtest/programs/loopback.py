@@ -1,4 +1,4 @@
-"""A server and its client in one sandbox: TCP, UDP, IPv6 where the kernel has it, and HTTP."""
+"""A server and its client in one sandbox: TCP, UDP, IPv6 if the kernel has it, and HTTP."""
 import http.server
 import os
 import socket

@@ -1,4 +1,4 @@
-"""serve WORD: leaves a process, files, sockets and shared memory behind. look WORD: finds them."""
+"""serve WORD: leaves a process, files, sockets and shared memory behind. look WORD: searches for them."""
 import ctypes
 import glob
 import os
@@ -25,7 +25,7 @@ if what == "serve":
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             tcp.bind(("127.0.0.1", 4711))
             tcp.listen()
-        except OSError:  # where programs have no sockets of the internet
+        except OSError:  # programs without internet sockets
             pass
         libc.shmget(key, 4096, 0o1666)
         for path in files:

@@ -1,7 +1,7 @@
-"""Ways out. None may connect, and the host's listeners count what reaches them.
+"""Ways out. None may connect, and the host's listeners count connections.
 
-TARGET: tcp, udp: [address, port] pairs of listeners on the host; tcp6; abstract, abstract_dgram:
-names of abstract Unix sockets; path, path_dgram: Unix sockets in the file system.
+TARGET: tcp, udp: [address, port] pairs of listeners on the host; tcp6; abstract, abstract_dgram: names of
+abstract Unix sockets; path, path_dgram: Unix sockets in the file system.
 """
 import ctypes
 import errno
@@ -26,7 +26,7 @@ def _tcp(address, port, family=socket.AF_INET, protocol=0):
 def _udp(address, port):
     def f():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.connect((address, port))  # so that a refusal is told
+            s.connect((address, port))  # so that a refusal is reported
             s.send(b"canary")
             return "answer %r" % s.recv(64)
     return f
@@ -46,7 +46,7 @@ def tcp_fast_open():
     """Data in the first packet, without connect."""
     address, port = TARGET["tcp"][0]
     with socket.socket() as s:
-        s.settimeout(None)  # else the kernel says EINPROGRESS
+        s.settimeout(None)  # otherwise the error is EINPROGRESS
         s.sendto(b"canary", 0x20000000, (address, port))
         return "sent by fast open"
 
@@ -62,7 +62,7 @@ def _outside(address, port, kind=socket.SOCK_STREAM):
     return f
 
 
-# Addresses that only a network can know a way to. A UDP "connect" only asks for a route.
+# Addresses for which only a network can have a route. A UDP "connect" only looks up a route.
 for name, address in (("metadata", "169.254.169.254"), ("public_dns", "8.8.8.8"), ("private", "10.0.0.1"), ("docker", "172.17.0.1"),
                       ("metadata6", "fd00:ec2::254"), ("public6", "2001:4860:4860::8888"), ("multicast", "224.0.0.251"),
                       ("broadcast", "255.255.255.255")):
@@ -77,7 +77,7 @@ def dns():
 
 @attack(bare=False)
 def dns_by_hand():
-    """To whatever /etc/resolv.conf names, and the usual stubs."""
+    """To the servers in /etc/resolv.conf, and the usual stubs."""
     servers = ["127.0.0.53", "127.0.0.11", "10.0.2.3", "192.168.65.7"]
     try:
         with open("/etc/resolv.conf") as f:
@@ -98,7 +98,7 @@ def dns_by_hand():
 @attack(bare=False)
 def interfaces():
     names = {name for _, name in socket.if_nameindex()} - {"lo"}
-    # Templates that the kernel makes in every network namespace; they are down and lead nowhere.
+    # Templates that the kernel makes in every network namespace; they are down and unconnected.
     names -= {"tunl0", "sit0", "ip6tnl0", "ip6_vti0", "ip_vti0", "gre0", "gretap0", "erspan0", "ip6gre0", "teql0"}
     return "interfaces %s" % sorted(names) if names else None
 
@@ -179,7 +179,7 @@ for name, number in FAMILIES.items():
 
 @attack
 def alg_hash():
-    """The kernel's crypto, reached by socket (CVE-2016-8646 and others)."""
+    """The kernel's crypto through a socket (CVE-2016-8646 and others)."""
     with socket.socket(38, socket.SOCK_SEQPACKET, 0) as s:
         s.bind(("hash", "sha256"))
         return "bound AF_ALG"
@@ -222,7 +222,7 @@ for name, number in NETLINK.items():
 
 @attack(root=True, bare=False)
 def bring_up_an_interface():
-    """Even where netlink routes may be asked for, nothing may be configured."""
+    """Even if netlink routes may be queried, nothing may be configured."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as s:
         # RTM_NEWLINK, request and acknowledge: a dummy interface.
         kind = struct.pack("HH", 4 + 6, 1) + b"dummy\0" + b"\0\0"
@@ -240,13 +240,13 @@ def bring_up_an_interface():
 def low_port():
     with socket.socket() as s:
         s.bind(("0.0.0.0", 80))
-    # Harmless in a network of one's own, where a web server may want it: not a hole.
+    # Harmless in a network namespace of its own, where a web server may need it: not an attack.
     return None
 
 
 @attack
 def descriptors_of_the_host_by_unix_socket():
-    """A listener that hands out an open descriptor."""
+    """A listener that sends an open descriptor."""
     with socket.socket(socket.AF_UNIX) as s:
         s.connect(TARGET["path"])
         _, fds, _, _ = socket.recv_fds(s, 16, 1)

@@ -1,7 +1,7 @@
-"""What a user may do to all of its files and objects, without a right to open them.
+"""Operations of a user on all of its files and objects, without a permission to open them.
 
-TARGET: closed, a file of the host that is not shown; shown, one in a directory that is, read-only; pid, a process of the
-user; shm, sem and msg, numbers of System V objects; mq, the name of a message queue.
+TARGET: closed, a host file that is not visible; shown, one in a visible, read-only directory; pid, a
+process of the user; shm, sem and msg, ids of System V objects; mq, the name of a message queue.
 """
 import ctypes
 import errno
@@ -16,7 +16,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(name, *args):
-    """A call of libc's."""
+    """A call of libc."""
     if getattr(libc, name)(*args) < 0:
         raise OSError(ctypes.get_errno(), name)
     return "%s worked" % name
@@ -69,12 +69,12 @@ add("fsetxattr", _done(lambda: os.setxattr(descriptor(SHOWN), "user.canary", b"x
 
 @attack
 def set_flags():
-    """chattr +d, which no right to write is asked for."""
+    """chattr +d, which needs no write permission."""
     fd, flags = descriptor(SHOWN), ctypes.c_int()
     try:
         fcntl.ioctl(fd, 0x80086601, flags)
     except OSError as e:
-        raise OSError(errno.EOPNOTSUPP, str(e))  # a file system without
+        raise OSError(errno.EOPNOTSUPP, str(e))  # a file system without it
     flags.value ^= 0x40
     fcntl.ioctl(fd, 0x40086602, flags)
     return "flags are %#x" % flags.value
@@ -82,7 +82,7 @@ def set_flags():
 
 @attack
 def setuid_of_our_own():
-    """It would stay on the host until the sandbox is gone, and run as the user."""
+    """It would stay on the host until the sandbox is removed, and run as the user."""
     open("own", "w").close()
     os.chmod("own", 0o4755)
     return "mode %o" % os.stat("own").st_mode

@@ -1,4 +1,4 @@
-"""Ways to more rights: capabilities, users, set-user-ID programs, inherited descriptors."""
+"""Ways to gain privileges: capabilities, users, set-user-ID programs, inherited descriptors."""
 import glob
 import os
 import resource
@@ -36,7 +36,7 @@ def no_filter():
 
 @attack
 def threads_without_filter():
-    """Each thread has a filter of its own: all of them, not the first alone."""
+    """Each thread has a filter of its own: check all of them, not only the first."""
     threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
     for task in os.listdir("/proc/self/task"):
         if status("Seccomp", "self/task/" + task) != "2" or status("NoNewPrivs", "self/task/" + task) != "1":
@@ -75,7 +75,7 @@ def groups_of_the_host():
 
 @attack(bare=os.getuid() != 0)
 def setuid_programs():
-    """A set-user-ID program gives root's rights; with no_new_privs it is an ordinary one."""
+    """A set-user-ID program gives root's privileges; with no_new_privs it is an ordinary one."""
     tried = 0
     for path in glob.glob("/usr/bin/*") + glob.glob("/usr/lib/*/*") + glob.glob("/usr/sbin/*"):
         try:
@@ -136,7 +136,7 @@ def inherited_descriptors():
 
 @attack(bare=False)
 def standard_descriptors_are_files():
-    """A regular file or directory of the host as standard stream can be opened again, for writing."""
+    """A regular file or directory of the host as standard stream can be reopened for writing."""
     for fd in (0, 1, 2):
         mode = os.fstat(fd).st_mode
         to = os.readlink("/proc/self/fd/%d" % fd)
@@ -148,7 +148,7 @@ def standard_descriptors_are_files():
 
 @attack(bare=False)
 def directory_of_the_first_process():
-    """runc's CVE-2024-21626: /proc/self/cwd that is outside of the root."""
+    """runc's CVE-2024-21626: a /proc/self/cwd outside of the root."""
     for path in ("/proc/self/cwd", "/proc/1/cwd"):
         try:
             to = os.readlink(path)
@@ -163,7 +163,7 @@ def directory_of_the_first_process():
 
 @attack
 def core_dump():
-    """With 0, a program of the host's root to which core_pattern leads gets the memory all the same; with 1, nobody does."""
+    """With 0, a program of the host's root in core_pattern gets the memory nevertheless; with 1, none does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     return "RLIMIT_CORE is %s" % ((soft, hard),) if (soft, hard) != (1, 1) else None
 

@@ -1,4 +1,4 @@
-// What every script may rely on.
+// The environment that every script may rely on.
 const assert = require('assert');
 const fs = require('fs');
 const os = require('os');

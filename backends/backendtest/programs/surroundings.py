@@ -1,4 +1,4 @@
-"""What every script may rely on."""
+"""The environment that every script may rely on."""
 import getpass
 import locale
 import os

@@ -1,4 +1,4 @@
-# What every script may rely on.
+# The environment that every script may rely on.
 set -eu
 fail() { echo "$*" >&2; exit 1; }
 [ "$PWD" = /workspace ] || fail "pwd $PWD"

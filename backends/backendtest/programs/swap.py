@@ -1,4 +1,4 @@
-"""Goes on in the background, swapping a file and a directory for links to the host's again and again."""
+"""Runs in the background and keeps replacing a file and a directory by links to the host's."""
 import os
 import sys
 

@@ -1,5 +1,6 @@
-"""Leaves everything in the workspace that could lead its collector astray. The argument is a file
-of the host."""
+"""Leaves entries of all kinds in the workspace that could mislead its collector. The argument is a host
+file.
+"""
 import os
 import socket
 import sys
@@ -51,6 +52,6 @@ os.makedirs(".git/hooks")
 mine(".git/hooks/post-checkout")
 try:
     os.chmod("plain", 0o4755)
-except PermissionError:  # where the file is the host's
+except PermissionError:  # if the file is the host's
     os.chmod("plain", 0o755)
 print(made)

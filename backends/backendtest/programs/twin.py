@@ -34,9 +34,9 @@ seen.update(environ=list(os.environ.items()), environb=list(os.environb.items())
     uidmap=reading("/proc/self/uid_map").split()[::2], tasks=len(os.listdir("/proc/self/task")), processes=sorted(n for n in os.listdir("/proc") if n.isdigit()),
     children=reading("/proc/self/task/2/children"))
 stat = reading("/proc/self/stat").rsplit(")", 1)[1].split()
-# proc_pid_stat(5), from the third field on: without page faults, processor time, the start, sizes and addresses.
+# proc_pid_stat(5), from the third field on: without page faults, CPU time, start time, sizes and addresses.
 seen["stat"] = {n: stat[n - 3] for n in (4, 5, 6, 7, 8, 9, 18, 19, 20, 21, 31, 32, 33, 34, 38, 40, 41, 52)}
-seen["stat"][9] = int(seen["stat"][9]) & ~0x40  # whether it was forked and has not executed anything since (PF_FORKNOEXEC)
+seen["stat"][9] = int(seen["stat"][9]) & ~0x40  # set if it was forked and has not executed a program since (PF_FORKNOEXEC)
 seen["status"] = [l for l in reading("/proc/self/status").splitlines() if l.split(":")[0] in (
     "Umask", "Tgid", "Ngid", "Pid", "PPid", "TracerPid", "Uid", "Gid", "FDSize", "Groups", "NStgid", "NSpid", "NSpgid", "NSsid", "Threads", "SigQ", "SigPnd",
     "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "THP_enabled")]

@@ -1,4 +1,4 @@
-# What a shell sees, less what is the truth: see the package doc of backends/process.
+# A shell's view of its environment, without documented differences: see the package doc of backends/process/warm.
 echo "$0 $# $* $$ $PPID $- $_ ${BASH_SOURCE[*]} ${FUNCNAME[*]} $LINENO $BASH_SUBSHELL $SHLVL"
 echo "${#SECONDS} ${#IFS} $OPTIND $UID"
 declare -p | while IFS= read -r line; do

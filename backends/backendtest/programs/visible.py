@@ -1,4 +1,4 @@
-"""What a program sees of its limits, and whether it can change that, as JSON."""
+"""A program's view of its limits, and whether it can change that, as JSON."""
 import json
 import os
 import sys
@@ -26,7 +26,7 @@ def quota():
 
 
 def changed(path):
-    """How a file or directory could be changed, if it could."""
+    """How a file or directory could be changed, if it can."""
     for how, call in (
         ("written", lambda: os.close(os.open(path, os.O_WRONLY))), ("emptied", lambda: os.truncate(path, 0)), ("made writable", lambda: os.chmod(path, 0o777)),
         ("touched", lambda: os.utime(path)), ("removed", lambda: os.unlink(path)), ("moved", lambda: os.rename(path, path + "x")),
@@ -51,15 +51,15 @@ below = [os.path.join(d, n) for d, ds, _ in os.walk("/sys/fs/cgroup") for n in d
 seen["others"] = below
 mounts = read("/proc/self/mountinfo").splitlines()
 seen["roots"] = sorted({l.split()[3] for l in mounts if l.split(" - ")[1].split()[0] in ("cgroup", "cgroup2")})
-ours = ("/proc/meminfo", "/proc/stat", "/proc/cpuinfo") + (("/sys",) if len(sys.argv) > 1 else ())  # an engine's is its own
-for l in mounts:  # not by rights and rules alone
+ours = ("/proc/meminfo", "/proc/stat", "/proc/cpuinfo") + (("/sys",) if len(sys.argv) > 1 else ())  # an engine has its own /sys
+for l in mounts:  # not only by permissions and Landlock
     at, options = l.split()[4:6]
     if (at + "/").startswith(tuple(o + "/" for o in ours)) and "ro" not in options.split(","):
         seen["changed"].append(at + " may be written to")
 if len(sys.argv) > 1:
     before = meminfo()["MemAvailable"]
     held = b"x" * int(sys.argv[1])
-    while before - meminfo()["MemAvailable"] < len(held) // 2:  # or else the limit of time ends it
+    while before - meminfo()["MemAvailable"] < len(held) // 2:  # otherwise the time limit ends it
         time.sleep(0.01)
     first = read("/proc/stat").splitlines()[0]
     while read("/proc/stat").splitlines()[0] == first:

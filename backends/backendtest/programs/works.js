@@ -1,4 +1,4 @@
-// Things that Node programs do every day.
+// Everyday operations of Node programs.
 const assert = require('assert');
 const fs = require('fs');
 const os = require('os');
@@ -12,7 +12,7 @@ if (!isMainThread) {
 } else if (process.argv[2] === 'forked') {
   process.on('message', (m) => { process.send(m + 1); process.disconnect(); });
 } else {
-  setImmediate(main); // when all below is there
+  setImmediate(main); // after the definitions below
 }
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -71,7 +71,7 @@ const checks = {
     dgram.close();
   },
   async no_network_is_said_at_once() {
-    if (process.argv.includes('interfaces')) return; // others drop packets, and say nothing
+    if (process.argv.includes('interfaces')) return; // the network drops packets silently
     const told = (e) => !/TIME/.test((e.cause || e).code);
     await assert.rejects(fetch('https://example.com/'), told);
     await assert.rejects(fetch('http://93.184.216.34/'), told);
@@ -123,7 +123,7 @@ const checks = {
   },
 };
 
-// An error that nobody awaits, such as that of a server that may not listen, fails its check.
+// An unawaited error, such as that of a server that may not listen, fails its check.
 let fail = () => {};
 process.on('uncaughtException', (e) => fail(e));
 

@@ -1,4 +1,4 @@
-"""Things that Python programs do every day. Each check runs in a process of its own."""
+"""Everyday operations of Python programs. Each check runs in a process of its own."""
 import asyncio
 import concurrent.futures
 import ctypes
@@ -289,7 +289,7 @@ def signals():
 
 @check
 def default_signals():
-    """Nothing is ignored or blocked that a program expects to end or wake it."""
+    """No signal is ignored or blocked that a program expects to end or wake it."""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with open("/proc/self/status") as f:
         masks = {l.split(":")[0]: int(l.split()[1], 16) for l in f if l.startswith("Sig")and "/" not in l}
@@ -405,7 +405,7 @@ def http_inside():
 
 @check
 def no_network_is_said_at_once():
-    if "interfaces" in sys.argv:  # others drop packets, and say nothing
+    if "interfaces" in sys.argv:  # the network drops packets silently
         return
     for f in (lambda: socket.create_connection(("example.com", 80), timeout=60), lambda: socket.create_connection(("93.184.216.34", 80), timeout=60)):
         try:
@@ -418,14 +418,14 @@ def no_network_is_said_at_once():
 @check
 def system_v():
     assert libc.shmget(0, 4096, 0o1600) >= 0
-    # A sandbox without a cgroup may refuse these: they hold memory that no process does.
+    # A sandbox without a cgroup may refuse these: they hold memory that belongs to no process.
     assert libc.semget(0, 1, 0o1600) >= 0 or ctypes.get_errno() == errno.EPERM
     assert libc.msgget(0, 0o1600) >= 0 or ctypes.get_errno() == errno.EPERM
 
 
 @check
 def keeps_away_from_the_limits():
-    """A program may lower its own."""
+    """A program may lower its own priority."""
     import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft >= 1024, soft

@@ -1,4 +1,4 @@
-# Things that shell scripts do every day.
+# Everyday operations of shell scripts.
 check() {
   name=$1; shift
   if out=$("$@" 2>&1); then state=ok; else state=failed; fi

@@ -1,4 +1,4 @@
-"""Orphans that end must be reaped by process 1, or they fill the process limit."""
+"""Process 1 must reap ended orphans, or they fill the process limit."""
 import os
 import time
 
@@ -6,7 +6,7 @@ for i in range(100):
     pid = os.fork()
     if pid == 0:
         if os.fork() == 0:
-            os._exit(0)  # our parent is gone or going: process 1 must reap us
+            os._exit(0)  # our parent has ended or is ending: process 1 must reap us
         os._exit(0)
     os.waitpid(pid, 0)
 

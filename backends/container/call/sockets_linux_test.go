@@ -90,7 +90,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestConnectionsEnd: each end sees what the other does to a connection.
+// TestConnectionsEnd: each end notices the other's operations on a connection.
 func TestConnectionsEnd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
 		pair := func() (*net.TCPConn, net.Conn) { return dial(t, s.Gateway().Ports[0], real.gateway.Ports[0]) }

@@ -1,29 +1,26 @@
 // The driver of Node sessions. It speaks the kernel protocol on descriptor 3.
 //
-// How cells keep their names. Three designs were tried. V8's own REPL mode (the inspector's
-// Runtime.evaluate with replMode) refuses const after let or function, and has no import(). Running
-// cells inside `with (names)` makes loops 75 times as slow. So cells are parsed, with the acorn that Node has
-// inside, and rewritten at the parser's positions: each top-level name is declared once, as a `let`
-// of the main context's script scope, and its declaration becomes an assignment. A name may so be
-// declared again by any keyword, functions of earlier cells see the new value, a name such as `process`
-// or `URL` hides the global from cells and from nothing else, and V8 still optimises its uses. The
-// body is run as an async arrow function, which gives await and `this === globalThis`. The holes:
-// assigning to a const is not refused, a name is undefined and not dead before its declaration, and
-// the source text of a declared function lacks its name. Syntax newer than that acorn runs
-// unrewritten: its names end with the cell.
+// Names of cells: three designs were tried. V8's own REPL mode (the inspector's Runtime.evaluate with replMode)
+// refuses const after let or function, and has no import(). Running cells inside `with (names)` makes loops 75
+// times as slow. So cells are parsed, with the acorn inside Node, and rewritten at the parser's positions: each
+// top-level name is declared once, as a `let` of the main context's script scope, and its declaration becomes an
+// assignment. So a name may be declared again by any keyword, functions of earlier cells see the new value, a name
+// such as `process` or `URL` hides the global from cells and from nothing else, and V8 still optimises its uses.
+// The body is run as an async arrow function, which gives await and `this === globalThis`. Known gaps: assigning to
+// a const is not refused, a name is undefined and not dead before its declaration, and the source text of a
+// declared function lacks its name. Syntax newer than that acorn runs unrewritten: its names end with the cell.
 //
-// How the driver is safe from cells. It lives in a context of its own, so that nothing that a cell
-// does to JSON, Promise or Array.prototype reaches it; of the main context's functions it keeps
-// references. A cell starts as a promise job, with no frame of the driver's below it.
+// Isolation of the driver from cells: it lives in a context of its own, so that a cell's changes to JSON, Promise
+// or Array.prototype don't reach it; it keeps references to the main context's functions that it needs. A cell
+// starts as a promise job, with no frame of the driver below it.
 //
-// How code is stopped. A signal's handler waits for the event loop, which `for (;;);` never gives
-// back. So while cells run, a worker thread gets SIGINT as well, and when the cell has not ended
-// shortly after, has V8 terminate running code: loops, endless promise jobs, Atomics.wait. It costs
-// about 8 MB, and ends when no cell has run for a while. Interrupted at an await, a cell's
-// code stays where it is, and goes on if what it waits for comes.
+// Interrupts: a signal's handler waits for the event loop, which `for (;;);` never returns to. So while cells run,
+// a worker thread receives SIGINT as well, and if the cell has not ended shortly after, it has V8 terminate the
+// running code: loops, endless promise jobs, Atomics.wait. It costs about 8 MB, and ends when no cell has run for a
+// while. Code interrupted at an await stays there, and continues if its promise is settled.
 //
-// A cell is done when its own code and its value's promise are: its timers, servers and other
-// promises go on in the background.
+// A cell is done when its own code and its value's promise are: its timers, servers and other promises continue in
+// the background.
 const { Object, Array, JSON, Math, String, Number, Error, Map, isFinite } = globalThis;
 const { process, Buffer } = main;
 const fs = require('fs');
@@ -62,7 +59,7 @@ const { wait } = main.Atomics;
 const textMax = 256 << 10; // bytes of text/plain and of application/json in a bundle
 const mediaMax = 16 << 20; // bytes of any other type, as sent
 const replyMax = 60 << 20; // bytes of a variable as JSON; the host refuses frames over 64 MiB
-const watchIdle = 10000; // ms after the last cell, after which the interrupting thread ends
+const watchIdle = 10000; // ms from the last cell until the interrupting thread ends
 
 const internal = (name) => {
   try {
@@ -71,7 +68,7 @@ const internal = (name) => {
     return undefined;
   }
 };
-// Node says on stderr that some of what is needed here is internal or experimental.
+// Node warns on stderr that some of the features used here are internal or experimental.
 const quietly = (f) => {
   const { emitWarning } = process;
   process.emitWarning = () => {};

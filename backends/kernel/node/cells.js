@@ -1,13 +1,13 @@
 const declare = (list) => {
   const fresh = [...new Set(list)].filter((n) => !names[n]);
   if (fresh.length === 0) return;
-  // Until it is assigned, a name that hides a global has the global's value.
+  // Until its assignment, a name that hides a global has the global's value.
   script(`let ${fresh.map((n) => (n in main ? `${n}=this.${n}` : n))}`, 'declarations').runInThisContext();
   for (const n of fresh) names[n] = true;
 };
 
-// compile returns the function that a cell is. Where acorn and V8 disagree about whether it is
-// one, V8 knows better, except about what only a module or the rewriting allows.
+// compile returns a cell's function. If acorn and V8 disagree about whether it is valid, V8 is right, except about
+// features that only a module or the rewriting allows.
 const compile = (code, name) => {
   let made;
   try {
@@ -35,8 +35,8 @@ const compile = (code, name) => {
   return body.runInThisContext();
 };
 
-let cell = null; // that runs: its id, its mark, and the error of a callback that failed it
-let asked = null; // the id of what is being answered and is no cell
+let cell = null; // the running cell: its id, its mark, and the error of a callback that failed it
+let asked = null; // id of a request other than a cell
 let lastValue;
 let underscoreIsOurs = true;
 
@@ -58,7 +58,7 @@ const finish = (outcome) => {
   } catch (e) {
     error = errorJSON({ type: 'Error', message: 'the outcome could not be described', traceback: show(e) });
   }
-  // Only now: describing runs code of the value's own, which may have to be interrupted too.
+  // Only now: describing runs code of the value's own, which may have to be interrupted, too.
   cell = null;
   endCalls();
   try {
@@ -72,10 +72,9 @@ const finish = (outcome) => {
   send(`{"op":"done","id":${ended.id},"value":${value},"error":${error},"exit":${exit}}`);
 };
 
-// settle delays the result of the cell's own code until unhandled rejections have been reported, which
-// Node does when all promise jobs have run.
-// After an error it waits for one more round of the event loop, in which a signal is delivered: what
-// failed may have failed of it, as execSync does whose child got it too.
+// settle delays the result of the cell's own code until unhandled rejections have been reported, which Node does
+// after all promise jobs. After an error it waits for one more round of the event loop, in which a signal is
+// delivered: the signal may be the error's cause, as for execSync, whose child got it, too.
 const settle = (which, outcome) => {
   const end = () => {
     if (cell === which) finish(which.failure ?? outcome);
@@ -110,10 +109,9 @@ const run = (message) => {
     then(plainPromise(code), (value) => settle(mine, { value }), (error) => settle(mine, { error }));
   };
   const start = plainPromise(resolve());
-  // Adopting the code's promise calls its then(). Where that was replaced, a frame of ours is the
-  // lesser evil.
+  // Adopting the code's promise calls its then(). If that was replaced, a visible frame of ours is acceptable.
   if (promisePrototype.then === promiseThen) observe(then(start, f));
   else then(start, () => observe(f()));
 };
-// then() asks a promise for its constructor, which a cell may have replaced.
+// then() reads a promise's constructor, which a cell may have replaced.
 const plainPromise = (p) => Object.defineProperty(p, 'constructor', { value: undefined, configurable: true });

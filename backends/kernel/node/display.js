@@ -8,7 +8,7 @@ const mediaType = (bytes) => {
 };
 const isText = (type) => type.startsWith('text/') || type.endsWith('+xml') || type.endsWith('json');
 const mimeType = /^[a-z]+\/[a-z0-9.+-]+$/;
-// media returns a bundle's form of a value of a MIME type.
+// media returns a value's form in a bundle for a MIME type.
 const media = (type, value) => {
   if (isUint8Array(value)) return bytesToText(toBytes(value), isText(type) ? 'utf8' : 'base64');
   if (typeof value === 'string') return value;
@@ -35,7 +35,7 @@ const bundleJSON = (bundle) => {
   return `{${out}}`;
 };
 
-// isBundle: an object whose names are all MIME types stands for its forms.
+// isBundle reports whether all names of an object are MIME types, so that it is its own bundle.
 const isBundle = (value) => {
   if (typeof value !== 'object' || value === null || isProxy(value)) return false;
   const keys = Object.keys(value);

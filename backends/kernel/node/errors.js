@@ -1,4 +1,4 @@
-// Frames of Node's inside and of the driver say nothing about a cell.
+// Frames of Node's internals and of the driver are left out of tracebacks.
 const foreign = /^\s+at .*(\bnode:[a-z_]|kernel-driver\.js)/;
 const clean = (text) => {
   const lines = text.split('\n').filter((l) => !foreign.test(l));
@@ -26,7 +26,7 @@ const describe = (e) => {
   const message = field(e, 'message') ?? '';
   let text = show(e);
   const stack = field(e, 'stack');
-  if (text === `[${stack}]`) text = stack; // which is how inspect marks a stack without frames
+  if (text === `[${stack}]`) text = stack; // inspect's mark for a stack without frames
   if (stack === undefined) text = message ? `${type}: ${message}` : type;
   return { type, message: cut(message), traceback: cut(clean(text)) };
 };

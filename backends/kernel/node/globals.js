@@ -12,7 +12,7 @@ try {
 cellModule.require = cellRequire;
 
 const missing = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/;
-// import() searches node_modules directories only; require finds packages along NODE_PATH as well.
+// import() searches only node_modules directories; require also finds packages along NODE_PATH.
 const importModule = (name, options) => (name === 'tools' && tools !== null) ? resolve({ ...tools }) : then(load(name, options), undefined, (e) => {
   const bare = typeof name === 'string' && !/^[./]|^[a-z]+:/.test(name);
   if (!bare || !missing.test(field(e, 'code') ?? '')) throw e;
@@ -37,7 +37,7 @@ importModule.meta = {
   resolve: (name) => require('url').pathToFileURL(cellRequire.resolve(name)).href,
 };
 
-// provide is called when Node's own start is over, which puts back what it finds changed.
+// provide is called when Node's own start is over, which resets such changes.
 const define = (name, value) =>
   Object.defineProperty(main, name, { value, writable: true, configurable: true, enumerable: false });
 const provided = Object.create(null);

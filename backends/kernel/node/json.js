@@ -1,7 +1,6 @@
-// jsonOf writes any data as JSON: a BigInt as a string of digits, a Map as an object when its
-// keys are strings and as a list of pairs otherwise, a Set as a list, a Date in ISO 8601, bytes in
-// base64, other typed arrays as lists, numbers that JSON lacks as null. What it can't write is an
-// error that says where.
+// jsonOf returns any data as JSON: a BigInt as a string of digits, a Map as an object if its keys are strings and
+// as a list of pairs otherwise, a Set as a list, a Date in ISO 8601, bytes in base64, other typed arrays as lists,
+// numbers that JSON lacks as null. Anything else is an error that names its place.
 const jsonOf = (root) => {
   const parents = [];
   let size = 0;

@@ -1,4 +1,4 @@
-// The parser is run beside the driver, where no cell reaches it.
+// The parser runs in the driver's context, which no cell can reach.
 const parser = () => {
   const name = 'internal/deps/acorn/acorn/dist/acorn';
   try {
@@ -11,7 +11,7 @@ const parser = () => {
   }
 };
 const acorn = parser();
-// For import() in text that a cell gives to eval. Node 18 lacks it there.
+// For import() in text that a cell passes to eval. Node 18 lacks it there.
 const scriptOptions = { importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER };
 if (scriptOptions.importModuleDynamically) {
   quietly(() => new Script("import('node:fs')", scriptOptions).runInThisContext());
@@ -19,8 +19,8 @@ if (scriptOptions.importModuleDynamically) {
 const script = (text, filename, lineOffset = 0, columnOffset = 0) =>
   new Script(text, { ...scriptOptions, filename, lineOffset, columnOffset });
 
-const names = Object.create(null); // that cells have declared
-const shifts = Object.create(null); // cell name -> what was put into its lines
+const names = Object.create(null); // declared by cells
+const shifts = Object.create(null); // cell name -> text inserted into its lines
 const shiftAt = (name, line, column) => {
   let by = 0;
   const list = shifts[name] ?? [];
@@ -54,7 +54,7 @@ const isFunction = (n) => /Function/.test(n.type);
 const isScope = (n) => isFunction(n) || /^Class/.test(n.type) || n.type === 'StaticBlock';
 
 const nameOf = (n) => (n.type === 'Literal' ? n.value : n.name);
-// importing writes an import declaration as an await.
+// importing returns an import declaration as an await.
 const importing = (node) => {
   const from = quote(node.source.value);
   const attributes = (node.attributes ?? []).map((a) => `${quote(nameOf(a.key))}:${quote(a.value.value)}`);
@@ -75,8 +75,8 @@ const importing = (node) => {
   return out;
 };
 
-// rewrite converts a cell's code to code that can be run: see the top of this file. It keeps each line's
-// number, and each column but for what it tells to shifts.
+// rewrite converts a cell's code to executable code: see the top of begin.js. It keeps each line's number, and each
+// column except for the changes that it records in shifts.
 const rewrite = (code, cellName) => {
   const tree = acorn.parse(code, {
     ecmaVersion: 'latest', sourceType: 'script', allowAwaitOutsideFunction: true,
@@ -94,8 +94,8 @@ const rewrite = (code, cellName) => {
     moved.push({ line: node.loc.start.line, column: node.loc.start.column, by: text.length });
   };
   const hide = (start, end) => replace(start, end, ';' + blank(code.slice(start, end)).slice(1));
-  // assigning turns a declaration into an expression. `0,` keeps a brace that follows from being
-  // a block; the semicolon keeps the line before from going on.
+  // assigning turns a declaration into an expression. `0,` keeps a following brace from being a block; the
+  // semicolon keeps the line before from continuing.
   const assigning = (node, inList) => {
     const word = node.kind.length;
     const bare = node.declarations[0].id.type === 'Identifier' || inList === 'each';

@@ -36,7 +36,7 @@ const watch = (id) => {
     w.on('exit', gone);
     w.unref();
   } catch {
-    watcher = null; // no thread to be had: then only what waits can be interrupted
+    watcher = null; // without a thread, only waiting code can be interrupted
   }
 };
 const watching = (id, f) => {
@@ -57,9 +57,9 @@ const rest = () => {
   resting.unref();
 };
 
-// Terminated code leaves Node's record of asynchronous contexts as it was in the middle of a
-// callback. Node would abort for that: it is started without that check, and each hook of the program's,
-// such as AsyncLocalStorage's, would enable the check again.
+// Terminated code leaves Node's record of asynchronous contexts in the middle of a callback. Node would abort for
+// that: it is started without that check, and each of the program's hooks, such as AsyncLocalStorage's, would
+// enable the check again.
 const unchecked = () => {
   const { async_hook_fields: fields, constants } = internalBinding('async_wrap');
   const hooks = require('async_hooks').createHook({}).constructor.prototype;
@@ -74,7 +74,7 @@ const unchecked = () => {
 };
 try {
   unchecked();
-} catch {} // a Node whose inside is another: then interrupting may cost the session
+} catch {} // a Node with other internals: then an interrupt may cost the session
 const mend = () => clearAsyncIdStack?.();
 const interrupted = () => {
   if (cell === null && asked === null) return;
@@ -99,8 +99,7 @@ if (internalBinding) {
   process.on('SIGINT', interrupted);
 }
 
-// process.exit ends the code that calls it where it stands, as the real one does, also inside
-// try and finally: V8 terminates it.
+// process.exit ends the calling code at once, like the real one, also inside try and finally: V8 terminates it.
 let session;
 const exit = (code) => {
   const status = (Number(code ?? process.exitCode ?? 0) || 0) & 255;

@@ -1,8 +1,8 @@
-// Functions that somebody outside of the sandbox carries out: require('tools') and import have them. A call goes over the private
-// descriptor, and its answer comes back on it while the cell runs.
+// Functions that a caller outside the sandbox performs: require('tools') and import provide them. A call is sent
+// over the private descriptor, and its answer comes back on it while the cell runs.
 const callsMax = 128; // at a time
 const argumentsMax = 256 << 10; // bytes
-const waiting = new Map(); // number of a call -> what settles its promise
+const waiting = new Map(); // number of a call -> functions that settle its promise
 let lastCall = 0;
 let tools = null;
 let offered = null; // as JSON
@@ -57,7 +57,7 @@ const endCall = (m) => {
   else entry.no(new ToolError(m.error));
 };
 
-// endCalls ends what is under way: nobody carries out more when the cell has ended, and nobody waits for most of it.
+// endCalls ends the calls in progress: no call is performed after the cell's end, and most have no waiter.
 const endCalls = () => {
   for (const [number, { promise }] of waiting) {
     then(promise, undefined, () => {});

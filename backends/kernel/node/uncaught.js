@@ -1,4 +1,4 @@
-// Where the program has a handler of its own, that one decides.
+// If the program has a handler of its own, that one decides.
 const uncaught = (error) => {
   if (process.listenerCount('uncaughtException') === 1) failed(error);
 };

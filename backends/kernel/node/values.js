@@ -23,7 +23,7 @@ const cut = (text, max = textMax) => {
   return bytesToText(bytes, 'utf8', 0, end) + note;
 };
 
-// plain returns value as JSON when it is nothing but JSON data, and no longer than max.
+// plain returns value as JSON if it is pure JSON data, and no longer than max.
 const plain = (value, max) => {
   let room = max;
   const parents = [];

@@ -12,8 +12,8 @@ const read = (name) => {
   if (!names[name] && !(name in main)) throw new Error(`there is no variable ${name}`);
   return script(name, 'variables').runInThisContext();
 };
-// No code of the objects' own runs for the list, so nothing has to watch over it.
-// A string is not cut before the whole text is: the search for secrets recognises a cut only at its end.
+// The list runs no code of the objects, so it needs no time limit.
+// A string is cut only after the whole text: the search for secrets recognises a cut only at its end.
 const shortOptions = { ...inspectOptions, customInspect: false, depth: 0, maxArrayLength: 10, maxStringLength: 256, breakLength: Infinity };
 const typeName = (v) => {
   if (v === null || typeof v !== 'object') return v === null ? 'null' : typeof v;

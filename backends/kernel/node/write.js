@@ -1,6 +1,6 @@
 const nap = new main.Int32Array(new main.SharedArrayBuffer(4));
-// writeAll returns when all is written, also where another process made the descriptor
-// non-blocking, and tells whether it could.
+// writeAll returns when all is written, also if another process made the descriptor non-blocking, and reports
+// whether it succeeded.
 const writeAll = (fd, bytes) => {
   for (let n = 0; n < bytes.length;) {
     try {
@@ -22,8 +22,8 @@ const send = (json) => {
   if (!writeAll(3, frame)) process.reallyExit(1);
 };
 
-// Node's own streams for pipes put them into non-blocking mode, for child processes too, and may
-// buffer output. These write at once, so that nothing is lost or passes a mark.
+// Node's own streams for pipes set them to non-blocking mode, for child processes, too, and may buffer output.
+// These write at once, so that nothing is lost or overtakes a mark.
 const output = (fd) => {
   const s = new Writable({
     decodeStrings: true,
@@ -37,7 +37,7 @@ const output = (fd) => {
   s._isStdio = true;
   s.destroy = s._destroy = () => s;
   const write = s.write;
-  // A cell that ends the stream must not do so for the cells after it.
+  // A cell that ends the stream must not end it for later cells.
   s.end = (...args) => {
     const done = typeof args.at(-1) === 'function' ? args.pop() : undefined;
     if (args[0] !== undefined && args[0] !== null) write.apply(s, args);
@@ -51,8 +51,8 @@ const stderr = output(2);
 Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => stdout });
 Object.defineProperty(process, 'stderr', { configurable: true, enumerable: true, get: () => stderr });
 
-// A duplicate that a cell can't close by number. It can't be had where the pipe belongs to
-// another user; then marks go where the output goes.
+// A duplicate that a cell can't close by number. It is unavailable if the pipe belongs to another user; then marks
+// are written to the output itself.
 const privately = (fd) => {
   try {
     return fs.openSync('/proc/self/fd/' + fd, fs.constants.O_WRONLY | fs.constants.O_APPEND);

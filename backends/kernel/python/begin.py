@@ -1,8 +1,8 @@
 # The Python driver: it runs cells in module __main__ and answers on a private descriptor.
 #
-# An empty session is to be small, so nothing is imported that most cells don't need: no json, ast,
-# traceback, linecache or asyncio. The driver takes references to the functions that it calls now: cells may redefine anything.
-# Its own builtins are a copy for the same reason.
+# An empty session should be small, so modules that most cells don't need are not imported: no json, ast, traceback,
+# linecache or asyncio. The driver keeps references to the functions that it calls: cells may redefine anything. Its
+# builtins are a copy for the same reason.
 
 import builtins
 import posix
@@ -28,7 +28,7 @@ VARIABLES_MAX = 5000
 TRACEBACK_MAX = 32 << 10  # characters
 MESSAGE_MAX = 16 << 10    # characters
 JSON_MAX = 60 << 20       # characters: a frame may have 64 MiB
-TOP_AWAIT, COROUTINE = 0x2000, 0x80  # of CPython's code.h and compile.h
+TOP_AWAIT, COROUTINE = 0x2000, 0x80  # from CPython's code.h and compile.h
 
 main = sys.modules['__main__']
 stdlib = [p for p in sys.path if p not in ('', posix.getcwd())]

@@ -12,6 +12,6 @@ def read(size):
         data += more
     return data
 space = {'__name__': 'driver', '__builtins__': dict(vars(__builtins__))}
-# Part by part, because the compiler keeps most of the memory that it took for the largest.
+# Part by part, because the compiler keeps most of the memory that the largest part took.
 for part in scanstring(read(int.from_bytes(read(4), 'big')).decode(), len('{"driver":"'))[0].split('\f'):
     exec(compile(part, '<driver>', 'exec'), space)

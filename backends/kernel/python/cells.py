@@ -28,8 +28,8 @@ def run(frame):
         done['exit'] = status(e)
     elif e is not None:
         done['error'] = failure(e)
-        e = None  # what its frames hold is free now
-    # What the cell did to these would keep later cells, or us when none runs, from being interrupted.
+        e = None  # frees the objects in its frames
+    # These changes of the cell would keep later cells, or the idle driver, from being interrupted.
     _signal.signal(_signal.SIGINT, on_interrupt)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
     guarded(flush)
@@ -75,7 +75,7 @@ def execute(code, name):
 
 
 async def together(units, space):
-    """Runs a cell that awaits. All of it does so in the running loop, as create_task needs it."""
+    """Runs a cell that awaits, all of it in the running loop, as create_task requires."""
     value = None
     settrace(state.trace)
     setprofile(state.profile)
@@ -91,12 +91,13 @@ async def nothing():
 
 nothing = nothing()
 Coroutine = type(nothing)
-nothing.close()  # or Python warns that nobody waited for it
+nothing.close()  # otherwise Python warns that it was never awaited
 
 
 def finish(coroutine):
-    """Waits for a coroutine. The event loop lives on, but runs only while a cell waits: background
-    tasks stand still between such cells."""
+    """Waits for a coroutine. The event loop lives on, but runs only while a cell waits: background tasks
+    pause between such cells.
+    """
     asyncio = bring('asyncio')
     if state.loop is None or state.loop.is_closed():
         state.loop = asyncio.new_event_loop()
@@ -112,20 +113,20 @@ def finish(coroutine):
     except BaseError:
         if not task.done():
             task.cancel()
-            state.interrupted = True  # the next time, it raises
+            state.interrupted = True  # next time, it raises
             try:
                 state.loop.run_until_complete(task)
             except BaseError:
                 pass
         elif not task.cancelled():
-            task.exception()  # or asyncio complains that nobody looked at it
+            task.exception()  # otherwise asyncio complains that nobody retrieved it
         raise
     finally:
         state.task = None
 
 
 def status(e):
-    """Returns the exit status that a SystemExit asks for."""
+    """Returns the exit status of a SystemExit."""
     code = e.code
     if code is None:
         return 0
@@ -139,7 +140,7 @@ def status(e):
 
 
 def leave_child(e):
-    """Ends a process that a cell forked and that came to the end of the cell."""
+    """Ends a process that a cell forked and that reached the end of the cell."""
     code = 0
     if isinstance(e, SystemExit):
         code = status(e)
@@ -157,7 +158,7 @@ def leave_child(e):
 
 
 def forget():
-    """Runs in each forked child: the protocol is not its business."""
+    """Runs in each forked child, which must not use the protocol."""
     for fd in (channel,) + marks:
         try:
             posix.close(fd)

@@ -1,9 +1,10 @@
-# What a figure or a table shows, as data: for readers who asked for it, beside the picture. A figure becomes one chart, or several in
-# one, each of a type that its axes tell: line, scatter, bar, pie, box_and_whisker, or unknown, which has no elements.
+# The contents of a figure or a table as data, for callers that want it beside the picture. A figure becomes one
+# chart, or several in one, each of a type derived from its axes: line, scatter, bar, pie, box_and_whisker, or
+# unknown, which has no elements.
 
-POINTS_MAX = 20000  # of one chart
+POINTS_MAX = 20000  # per chart
 CHART, DATA = 'e2b/chart', 'e2b/data'
-boxes = {}  # id of axes -> (a weak reference to them, the statistics of each box that was drawn)
+boxes = {}  # id of axes -> (a weak reference to them, the statistics of each drawn box)
 
 
 def chart_of(figure):
@@ -45,7 +46,7 @@ def named(text):
 
 
 def unit_of(label):
-    """Returns what stands in parentheses at the end of a label."""
+    """Returns the text in parentheses at the end of a label."""
     label = label.rstrip()
     start = label.rfind('(')
     return label[start + 1:-1].strip() or None if label.endswith(')') and start >= 0 else None
@@ -53,7 +54,7 @@ def unit_of(label):
 
 def label_of(artist):
     text = str(artist.get_label())
-    return '' if text.startswith('_') else text  # matplotlib's own names for what has none
+    return '' if text.startswith('_') else text  # matplotlib's own names for unnamed artists
 
 
 def converter_of(axis):
@@ -68,7 +69,7 @@ def scale_of(axis):
 
 
 def number(value):
-    """Returns a number that JSON has, rounded to what single precision holds, or None."""
+    """Returns a number that JSON supports, rounded to single precision, or None."""
     value = float(value)
     return value if -1.8e308 < value < 1.8e308 else None
 
@@ -78,7 +79,7 @@ def neat(value):
 
 
 def values_on(axis, values, categories=True):
-    """Returns places on an axis as its reader names them: dates as ISO 8601, categories by their names."""
+    """Returns positions on an axis as people read them: dates as ISO 8601, categories by their names."""
     scale = scale_of(axis)
     if scale == 'datetime':
         dates = modules['matplotlib.dates']
@@ -117,7 +118,7 @@ def bars(axes):
 
 
 def place_name(axis, at):
-    """Returns what is written below a place on an axis."""
+    """Returns the label of a position on an axis."""
     if scale_of(axis) != 'linear':
         return str(values_on(axis, [round(at) if scale_of(axis) == 'categorical' else at])[0])
     for tick, label in zip(axis.get_ticklocs(), axis.get_ticklabels()):
@@ -135,7 +136,7 @@ def box_plots(axes):
 
 
 def remember_boxes(axes_class):
-    """Has axes remember the statistics of their box plots, which can't be told from what is drawn."""
+    """Makes axes remember the statistics of their box plots, which can't be derived from the drawing."""
     inner = axes_class.bxp
 
     def bxp(self, bxpstats, *args, **kwargs):
@@ -163,7 +164,7 @@ def table_of(frame):
 
 
 def add_data(value, data):
-    """Adds the data of a figure or a table to its forms. What is wrong with it is no reason to show nothing."""
+    """Adds the data of a figure or a table to its forms. An error in it must not prevent the display."""
     figure, pandas = modules.get('matplotlib.figure'), modules.get('pandas')
     try:
         if figure is not None and isinstance(value, figure.Figure):

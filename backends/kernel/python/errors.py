@@ -13,7 +13,7 @@ def failure(e):
 
 
 def simple_trace(e, last):
-    """Reports where e was raised, for lack of memory or because the cell broke the functions for more."""
+    """Reports where e was raised, if memory or functions broken by the cell permit no more."""
     lines, tb = [], ours(e.__traceback__)
     while tb is not None and len(lines) < 100:
         code = tb.tb_frame.f_code
@@ -35,7 +35,7 @@ def trace_text(e):
     bring('linecache')
     traceback = bring('traceback')
     e.__traceback__ = ours(e.__traceback__)
-    more = {'compact': True} if sys.version_info >= (3, 10) else {}  # or long chains take long
+    more = {'compact': True} if sys.version_info >= (3, 10) else {}  # otherwise long chains take long
     t = traceback.TracebackException(type(e), e, e.__traceback__, **more)
     seen, todo = set(), [t]
     while todo:
@@ -63,7 +63,7 @@ def ours(tb):
 
 
 def bounded(text):
-    """Cuts the middle out of a long traceback: its first frames and its message are at its ends."""
+    """Cuts the middle out of a long traceback: the first frames and the message are at its ends."""
     if len(text) <= TRACEBACK_MAX:
         return text
     head, tail = text[:TRACEBACK_MAX // 4], text[-TRACEBACK_MAX * 3 // 4:]

@@ -47,20 +47,21 @@ def write_all(fd, data):
         except BaseError as e:
             if not failed(e):
                 strayed(e)
-            elif isinstance(e, BlockingIOError):  # a child has made the pipe so for all who have it
+            elif isinstance(e, BlockingIOError):  # a child has made the pipe non-blocking for all its users
                 posix.set_blocking(fd, True)
             else:
                 raise
 
 
 def failed(e):
-    """Reports whether the call itself failed: an exception of a signal's handler comes from a frame of its own."""
+    """Reports whether the call itself failed: an exception of a signal's handler has a frame of its own."""
     return isinstance(e, OSError) and e.__traceback__.tb_next is None
 
 
 def strayed(e):
-    """Reports the exception of a signal's handler when none of the cell's code ran that could have
-    caught it, such as that of an alarm which came late."""
+    """Reports the exception of a signal's handler if no running code of the cell could catch it, such as
+    that of a late alarm.
+    """
     try:
         e.__traceback__ = ours(e.__traceback__)
         sys.excepthook(type(e), e, e.__traceback__)

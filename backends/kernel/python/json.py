@@ -1,5 +1,5 @@
 class form:
-    """How json's own scanner reads; it wants attributes."""
+    """The attributes that json's own scanner needs."""
     strict, object_hook, object_pairs_hook = False, None, None
     parse_float, parse_int, memo = float, int, {}
     parse_constant = {'NaN': float('nan'), 'Infinity': float('inf'), '-Infinity': -float('inf')}.get
@@ -10,7 +10,7 @@ def unknown(value):
 
 
 try:
-    # The accelerator of package json, which is small; the package with its regular expressions isn't.
+    # The accelerator of package json, which is small; the package with its regular expressions is not.
     from _json import make_scanner, make_encoder, encode_basestring_ascii
     scan = make_scanner(form)
     encoder = make_encoder(None, unknown, encode_basestring_ascii, None, ':', ',', False, False, False)

@@ -1,7 +1,7 @@
 class state:
-    cell = 1     # what is displayed has a reader
-    charts = False  # nobody asks for the data of figures
-    shown = []   # figures that were displayed, which are not displayed again at the end
+    cell = 1     # displayed values have a reader
+    charts = False  # no data of figures is wanted
+    shown = []   # displayed figures, which are not displayed again at the end
 
 
 lock = modules['_thread'].allocate_lock()
@@ -33,7 +33,7 @@ def leave(value):
             send({'op': 'done', 'id': 1, 'value': bundle(value)})
         if 'matplotlib.pyplot' in modules:
             figures(modules['matplotlib.pyplot'])
-    except BaseError as e:  # of the program's own code, which it did not call itself
+    except BaseError as e:  # of the program's own code that Python calls
         sys.stderr.write('what the program leaves to be shown can not be: %s: %s\n' % (type(e).__name__, e))
 
 

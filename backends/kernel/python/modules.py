@@ -1,5 +1,5 @@
 class Hooks:
-    """Gets modules ready when a cell imports them, which costs nothing when none does."""
+    """Prepares modules when a cell imports them, at no cost if none does."""
 
     def find_spec(name, path=None, target=None):
         after = hooks.get(name)
@@ -18,7 +18,7 @@ class Hooks:
         def exec_module(module):
             type(loader).exec_module(loader, module)
             after(module)
-        if not isinstance(loader, type):  # a loader of all frozen modules is no place for it
+        if not isinstance(loader, type):  # the class that loads all frozen modules must not be changed
             loader.exec_module = exec_module
         return spec
 
@@ -34,12 +34,12 @@ def show_figures(pyplot):
     if 'CHARTS' in globals() and with_charts():
         remember_boxes(modules['matplotlib.axes'].Axes)
     if not isinstance(dict.get(pyplot.rcParams, 'backend'), str):
-        pyplot.switch_backend('agg')  # or it looks for a screen, and says that there is none
+        pyplot.switch_backend('agg')  # otherwise it searches for a screen, and reports that there is none
 
 
 def show_images(image):
     image.Image.show = lambda self, *args, **kwargs: display(self)
-    if 'CHARTS' not in globals():  # a script, of which nobody asks for the data of figures
+    if 'CHARTS' not in globals():  # a script, for which no data of figures is wanted
         return
     inner = image.Image.save
 
@@ -56,7 +56,7 @@ def show_displayed(module):
 
 
 class StandIn:
-    """Loads what cells use of IPython where it is not installed: the classes that say as what a value is shown."""
+    """Loads the classes of IPython that cells use to display values, if it is not installed."""
 
     def create_module(spec):
         return None

@@ -1,5 +1,5 @@
 def plain(value, depth):
-    """Returns a value as JSON can hold it."""
+    """Returns a value in a form that JSON supports."""
     if depth > 200:
         raise ValueError('the value is nested more than 200 deep, or contains itself')
     t = type(value)

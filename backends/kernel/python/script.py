@@ -1,9 +1,9 @@
-# The driver of a program that runs once. It lies in the place of the program's file for the moment in which
-# Python opens that: it puts the program there, and runs it in module __main__ as Python would. So all that
-# Python does before and after a program is Python's own. Known hole: the two frames below the program's can
-# be seen by code that walks the stack; the traceback of a fatal exception does not show them.
+# The driver of a program that runs once. It replaces the program's file until Python opens that: it puts the
+# program back, and runs it in module __main__ as Python would. So all that Python does before and after a program
+# is Python's own. Known gap: the two frames below the program's are visible to code that walks the stack; the
+# traceback of a fatal exception omits them.
 #
-# Functions that most programs need are here; the others are compiled for a display or an error: see late.
+# Functions that most programs need are here; the others are compiled for a display or an error: see late.py.
 
 import builtins
 import sys
@@ -12,14 +12,14 @@ import _ast
 posix, modules, main = type(sys)('posix'), sys.modules, sys.modules['__main__']
 posix.__dict__.update(modules['posix'].__dict__)  # programs may replace functions in theirs
 BaseError, DRIVER, PID = BaseException, '<driver>', posix.getpid()
-where = posix.getcwd() + '/' + NAME  # holds the program first, and what it shows later
+where = posix.getcwd() + '/' + NAME  # contains the program first, and its displays later
 outer = sys._getframe(1).f_code
 stdlib = sys.path[1:]
 space = globals()
 
 
 def program():
-    """Puts the program's file into its place, and returns its content."""
+    """Restores the program's file, and returns its content."""
     fd, parts = posix.open(where, posix.O_RDONLY), []
     while True:
         part = posix.read(fd, 1 << 20)
@@ -41,7 +41,7 @@ def late(name):
 
 
 def finish(value):
-    """Shows the value of the last expression, and figures that are still open."""
+    """Displays the value of the last expression, and figures that are still open."""
     if (value is not None or 'matplotlib.pyplot' in modules) and posix.getpid() == PID:
         leave(value)
 

@@ -25,7 +25,7 @@ def serve():
         body = next_request()
         if not body:
             return
-        number = int(body.partition(b'"id":')[2].partition(b',')[0])  # op, before it, holds no such text
+        number = int(body.partition(b'"id":')[2].partition(b',')[0])  # op, before it, can't contain this text
         frame = None
         try:
             frame = decode(body.decode())

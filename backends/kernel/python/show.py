@@ -12,7 +12,7 @@ mro = type.__dict__['__mro__'].__get__
 
 
 def bring(name):
-    """Imports a module of the standard library for the driver, whatever lies in the workspace."""
+    """Imports a module of the standard library for the driver, whatever modules the workspace contains."""
     if name in modules:
         return modules[name]
     path, sys.path = sys.path, stdlib[:]
@@ -24,7 +24,7 @@ def bring(name):
 
 
 def method(value, name):
-    """Finds a method by the class: an instance's __getattr__ may answer to anything."""
+    """Finds a method by the class: an instance's __getattr__ may answer to any name."""
     for c in mro(type(value)):
         if name in c.__dict__:
             return c.__dict__[name].__get__(value, type(value))
@@ -55,7 +55,7 @@ def cut(text, most):
 
 
 def bundle(value):
-    """Returns a value in all the forms that it has."""
+    """Returns a value in all its forms."""
     data = {}
     if type(value) not in PLAIN:
         figure = modules.get('matplotlib.figure')
@@ -72,7 +72,9 @@ def bundle(value):
 
 
 def with_charts():
-    """Compiles what tells the data of figures, which most sessions don't need, and reports whether there is such a part."""
+    """Compiles the part that returns the data of figures, which most sessions don't need, and reports
+    whether it exists.
+    """
     if 'CHARTS' in globals() and 'add_data' not in globals():
         exec(compile(CHARTS, DRIVER, 'exec'), globals())
     return 'add_data' in globals()
@@ -117,7 +119,7 @@ def complain(value, name, e):
 
 
 def checked(data):
-    """Converts all forms to text, and leaves out those that are too large."""
+    """Converts all forms to text, and drops those that are too large."""
     out, notes, total = {}, [], 0
     for mime, made in data.items():
         if isinstance(made, (bytes, bytearray)):
@@ -147,13 +149,14 @@ def base64(data):
 
 
 def display(*values, raw=False, **_):
-    """Shows values here, in the richest form that the reader can take. With raw=True they are
-    dictionaries of MIME types."""
+    """Displays values in the richest form that the reader supports. With raw=True they are dictionaries of
+    MIME types.
+    """
     for value in values:
         data = checked(value) if raw and isinstance(value, dict) else bundle(value)
         if state.cell and posix.getpid() == PID:
             send({'op': 'display', 'id': state.cell, 'data': data})
-        else:  # nobody takes it now, so it is text, like any other output
+        else:  # nobody receives it now, so it is text, like other output
             print(data.get('text/plain', ''))
 
 
@@ -164,7 +167,7 @@ def picture(figure):
 
 
 def figures(pyplot):
-    """Shows the figures that are open, and closes them."""
+    """Displays the open figures, and closes them."""
     for number in pyplot.get_fignums():
         figure = pyplot.figure(number)
         try:

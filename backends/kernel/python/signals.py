@@ -7,7 +7,7 @@ def on_interrupt(number, frame):
         state.pending = True
         return
     if state.task is not None and waiting(frame):
-        # Raised in the loop's own code, KeyboardInterrupt would lose what other tasks are about to do.
+        # Raised in the loop's own code, KeyboardInterrupt would lose the next steps of other tasks.
         state.interrupted = True
         state.task.cancel()
         state.loop.call_soon_threadsafe(int)
@@ -21,7 +21,7 @@ def waiting(frame):
 
 
 def guarded(function, *args):
-    """Calls code that isn't ours. Returns its value and its exception; only in here, SIGINT raises."""
+    """Calls foreign code. Returns its value and its exception; only in here, SIGINT raises."""
     try:
         try:
             state.armed = True

@@ -2,8 +2,9 @@ encodings = [(s.encoding, s.errors) if s else ('utf-8', 'surrogateescape') for s
 
 
 def stream(fd):
-    """Makes a stream that writes each line at once and whole, as to a terminal: lines of several
-    threads don't get mixed, and a line that was printed is out whatever happens next."""
+    """Makes a stream that writes each line at once and complete, like a terminal: lines of several threads
+    don't mix, and a printed line is never lost.
+    """
     encoding, errors = encodings[fd]
     raw = _io.FileIO(fd, 'w' if fd else 'r', closefd=False)
     if fd == 0:
@@ -12,10 +13,10 @@ def stream(fd):
 
 
 def mend_streams():
-    """Gives the cell descriptors and streams that work, where the one before left them closed."""
+    """Gives the cell working descriptors and streams if the previous cell left them closed."""
     for fd in (0, 1, 2):
         try:
-            if not posix.get_blocking(fd):  # some child's doing
+            if not posix.get_blocking(fd):  # set by a child
                 posix.set_blocking(fd, True)
         except OSError:
             other = marks[fd - 1] if fd else posix.open('/dev/null', posix.O_RDONLY | posix.O_CLOEXEC)

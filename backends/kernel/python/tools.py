@@ -1,12 +1,13 @@
-# Functions that somebody outside of the sandbox carries out. A call goes over the private descriptor, and its answer comes back on it
-# while the cell runs: from the first call of a cell to the next request, a thread reads what comes.
+# Functions that a caller outside the sandbox performs. A call is sent over the private descriptor, and its answer
+# comes back on it while the cell runs: from the first call of a cell to the next request, a thread reads all
+# messages.
 
 CALLS_MAX = 128           # at a time
 ARGUMENTS_MAX = 256 << 10  # bytes
 
 
 class ToolError(Exception):
-    """A tool has failed, or there is no answer of it."""
+    """A tool has failed, or its answer did not come."""
 
 
 ToolError.__module__ = 'tools'
@@ -14,13 +15,13 @@ ToolError.__module__ = 'tools'
 
 class calls:
     """The calls of the running cell."""
-    number = 0      # of the last
+    number = 0      # of the last call
     waiting = {}    # number -> [a lock, the answer]
-    open = False    # a cell runs
+    open = False    # a cell is running
     guard = _thread.allocate_lock()
     reader = None   # a lock that is free when the thread has ended; None without one
-    offered = module = None  # the tools, and the module that has them
-    request = None  # what the thread has read last
+    offered = module = None  # the tools, and the module that contains them
+    request = None  # the thread's last message
 
 
 def offer(tools):
@@ -76,7 +77,7 @@ def call(name, params, args, named):
             _thread.start_new_thread(read_answers, ())
     try:
         send({'op': 'call', 'id': state.cell, 'call': number, 'name': name, 'args': named})
-        while not entry[0].acquire(True, 1):  # a signal that came just before it began to wait does not end the wait
+        while not entry[0].acquire(True, 1):  # a signal just before the wait does not end it
             pass
     finally:
         calls.waiting.pop(number, None)
@@ -88,7 +89,7 @@ def call(name, params, args, named):
 def read_answers():
     body = read_frame()
     while body and is_answer(body):
-        number = int(body.partition(b'"call":')[2].partition(b',')[0])  # nothing before it holds such text
+        number = int(body.partition(b'"call":')[2].partition(b',')[0])  # nothing before it can contain this text
         try:
             answer = decode(body.decode())
         except BaseError as e:  # such as no memory
@@ -112,7 +113,7 @@ def end_call(number, answer):
 
 
 def end_calls():
-    """Ends what is under way: nobody carries out more when the cell has ended."""
+    """Ends the calls in progress: none is performed after the cell's end."""
     with calls.guard:
         calls.open = False
     for number in list(calls.waiting):

@@ -1,9 +1,10 @@
-AST_ONLY, FUTURES = 0x400, 0x1fe0000  # of CPython's compile.h and code.h
+AST_ONLY, FUTURES = 0x400, 0x1fe0000  # from CPython's compile.h and code.h
 
 
 def units(code, name, flags):
     """Compiles a program. Returns its parts, and whether the last is an expression that has a value. All is
-    compiled before any of it runs: an error in the last line must not come after the others' work."""
+    compiled before any of it runs: an error in the last line must be reported before the others run.
+    """
     try:
         tree = compile(code, name, 'exec', flags | AST_ONLY, True)
     except SyntaxError:
@@ -24,8 +25,9 @@ def units(code, name, flags):
 
 
 def silenced(code, last):
-    """Says whether the last expression ends in a semicolon, which is how people say that they don't
-    want its value."""
+    """Reports whether the last expression ends in a semicolon, which means that its value should not be
+    displayed.
+    """
     if isinstance(code, bytes):
         code = code.decode('utf-8', 'replace')
     if ';' not in code:
@@ -36,7 +38,7 @@ def silenced(code, last):
 
 
 def notebook(code):
-    """Returns code that is no Python with the lines of notebooks in it made Python, None if it has none."""
+    """Converts notebook syntax in code that is not valid Python; returns None if there is none."""
     if isinstance(code, bytes):
         code = code.decode('utf-8', 'replace')
     if '!' not in code and '%' not in code:

@@ -50,7 +50,7 @@ def size_of(value):
 
 
 def brief(value, depth):
-    """Returns the beginning of a value's repr, without making the rest of it."""
+    """Returns the beginning of a value's repr, without building the rest."""
     t = type(value)
     if t is str or t is bytes or t is bytearray:
         return repr(value[:200])

@@ -247,7 +247,7 @@ func TestStrangeVersionFiles(t *testing.T) {
 			make(h, "home/u/project/.tool-versions")
 			h.program("next/bin/node")
 			h.onPath("home/u/.local/share/mise/shims", "next/bin", "/usr/bin", "/bin")
-			h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "no regular file", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+			h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "is not a regular file", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 			h.checkAsked(t, 0)
 		})
 	}

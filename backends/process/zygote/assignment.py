@@ -1,9 +1,10 @@
-# assignment: the arguments and environment of a waiting process, how they arrive and take effect.
+# assignment: how a waiting process receives its arguments and environment, and applies them.
 
 
 def wait(fd, base):
-    """Says that it is ready, and reads an assignment from a descriptor to the end of the stream. An empty one ends
-    the process. base are the arguments that are known already."""
+    """Reports that it is ready, and reads an assignment from a descriptor to the end of the stream. An
+    empty one ends the process. base are the arguments that are already known.
+    """
     posix.write(fd, b"r")
     parts = []
     while True:
@@ -20,7 +21,7 @@ def wait(fd, base):
 
 
 class Layout:
-    """Where the kernel believes arguments and environment to be: struct prctl_mm_map."""
+    """The kernel's record of the arguments' and environment's addresses: struct prctl_mm_map."""
 
     def __init__(self):
         with open("/proc/self/stat", "rb", 0) as f:
@@ -40,7 +41,7 @@ class Layout:
 
 
 def apply(layout, args, env):
-    """Makes args and env this process's, for Python, the C library and the kernel."""
+    """Sets args and env as this process's, for Python, the C library and the kernel."""
     sys.argv[1:] = decoded = [os.fsdecode(a) for a in args[2:]]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[2:] = decoded
@@ -62,10 +63,10 @@ def apply(layout, args, env):
     layout.set(at, first, first, next)
 
 
-# What the interpreter, the C library or the loader looked at when the zygote started.
+# Variables that the interpreter, the C library or the loader read when the zygote started.
 PREFIXES = b"PYTHON", b"LD_", b"LC_", b"LANG", b"GLIBC_", b"MALLOC_", b"TZ=", b"HOME="
 
 
 def early(env):
-    """What of an environment counts when a process starts, and can't be changed in one that runs."""
+    """The variables that have an effect only when a process starts, and can't be changed in a running one."""
     return sorted(e for e in env if e.startswith(PREFIXES))

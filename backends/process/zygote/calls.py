@@ -1,13 +1,13 @@
-# The zygote's Python. Package zygote joins these files, after the numbers that they use (those in
-# capital letters), into one sitecustomize.py.
+# The zygote's Python. Package zygote joins these files, after the constants that they use (in capital letters),
+# into one sitecustomize.py.
 #
-# calls: how Python makes system calls that no module of its own makes, and hands memory to them.
+# calls: how Python makes system calls that none of its modules makes, and passes memory to them.
 import gc
 import os
 import posix
 import sys
 
-gc.disable()  # what nobody collects nobody writes to: pages stay shared between forks
+gc.disable()  # without a collector no page is written to, so pages stay shared between forks
 known = set(sys.modules)
 classes = set(object.__subclasses__())
 import _ctypes
@@ -18,7 +18,7 @@ for name in set(sys.modules) - known | {"gc"}:
 
 
 def forget(types):
-    """Takes types off the lists of subclasses that their bases keep, where a program would see them."""
+    """Removes types from their bases' lists of subclasses, where a program would see them."""
     for one in types:
         for ref in _weakref.getweakrefs(one):
             for place in gc.get_referrers(ref):
@@ -40,15 +40,15 @@ def listing():
 
 forget(set(object.__subclasses__()) - classes)
 subclasses = listing()
-# What would show that we were found on the path goes.
+# Removes the evidence that this file was found on the path.
 here = sys.path.pop(0)
 sys.path_importer_cache.pop(here, None)
 del sys.modules["sitecustomize"]
 os.environ.pop("PYTHONPATH", None)
-for finder in sys.meta_path:  # a cold start looks everywhere, too, and remembers what it saw
+for finder in sys.meta_path:  # a cold start searches everywhere, too, and caches the results
     for name in "sitecustomize", "usercustomize":
         finder.find_spec(name, None)
-# What is made from here on is found among the youngest: see hide.
+# Objects made from here on are in the youngest generation: see hide.
 gc.freeze()
 
 
@@ -65,7 +65,7 @@ class text(_ctypes._SimpleCData):
 
 
 class function(_ctypes.CFuncPtr):
-    # C calls, that keep the interpreter's lock, and after which errno can be asked for.
+    # C calls that keep the interpreter's lock, and after which errno can be read.
     _flags_ = 1 | 4 | 8
     _restype_ = word
 
@@ -84,7 +84,7 @@ def system(number, *args):
 
 
 class Memory:
-    """Zeroed bytes at an address that system calls can be told, seen as numbers of 64 and 32 bits."""
+    """Zeroed bytes at an address for system calls, seen as numbers of 64 and 32 bits."""
 
     def __init__(self, size):
         self.bytes = bytearray(size + 7 & ~7)

@@ -1,4 +1,4 @@
-# init: PID 1 of a sandbox, which does what package launch's does. Every signal is blocked here.
+# init: PID 1 of a sandbox, which works like package launch's. Every signal is blocked here.
 
 scratch = Memory(512)
 POLLED, MASK, STATUS, USAGE, ACTION, INFO = 0, 16, 24, 32, 256, 320
@@ -13,7 +13,9 @@ class Init:
         self.signals = call(SYS_SIGNALFD4, -1, scratch.at + MASK, 8, O_CLOEXEC, 0, 0)
 
     def live(self):
-        """Serves the server until that is gone. It returns only in a program's process: what to wait for."""
+        """Serves the server until that is gone. It returns only in a program's process, with the descriptor
+        to wait for.
+        """
         control = self.slots[SLOT_CONTROL]
         while True:
             scratch.halves[0], scratch.halves[1] = control, 1  # POLLIN
@@ -28,7 +30,7 @@ class Init:
                     return held
 
     def reap(self):
-        """Reports what has ended."""
+        """Reports ended processes."""
         words = scratch.words
         while True:
             pid = call(SYS_WAIT4, -1, scratch.at + STATUS, 1, scratch.at + USAGE, 0, 0)
@@ -42,7 +44,7 @@ class Init:
                 report(self.slots[SLOT_CONTROL], EXITED, pid=pid, wait=wait, alone=alone(), cpu=cpu, rss=rss)
 
     def begin(self):
-        """Takes a plan and follows it, or has a new process do so."""
+        """Receives a plan and executes it, or makes a new process do so."""
         size, files = take(self.slots[SLOT_CONTROL])
         if not size or not files:
             posix._exit(0)
@@ -61,14 +63,14 @@ class Init:
         return None
 
     def follow(self, plan, count):
-        """Makes a plan's calls, or says which did not answer as it must, and exits."""
+        """Makes a plan's calls, or reports the call with an unexpected result, and exits."""
         failure = plan.follow(self.slots, count)
         if failure:
             report(self.slots[SLOT_CONTROL], FAILED, *failure, posix.getpid())
             posix._exit(126)
 
     def spawn(self, plan):
-        """Has a program executed."""
+        """Starts a process that executes a program."""
         pid = call(SYS_CLONE, SIGCHLD, 0, 0, 0, 0, 0)
         if pid == 0:
             defaults()
@@ -77,9 +79,11 @@ class Init:
         self.started(pid)
 
     def hold(self, plan):
-        """Forks a process that is to become a Python program without execve. It returns True in that."""
+        """Forks a process that is to become a Python program without execve. It returns True in that
+        process.
+        """
         try:
-            pid = posix.fork()  # and not the bare call: the C library and Python learn who they are
+            pid = posix.fork()  # not the bare call: the C library and Python must learn their new PID
         except OSError as e:
             report(self.slots[SLOT_CONTROL], FAILED, -1, e.errno)
             return False
@@ -87,9 +91,9 @@ class Init:
             self.follow(plan, plan.count - 1)
             return True
         self.started(pid)
-        # Now that nobody inherits them from us: an init with handlers could be signalled from inside.
+        # Now that no process inherits them from us: an init with handlers could be signalled from inside.
         defaults()
-        self.reap()  # nobody has ended, but what that takes is at hand then
+        self.reap()  # there is nothing to reap yet, but this loads its code in advance
         alone()
         return False
 
@@ -101,13 +105,17 @@ class Init:
 
 
 def alone():
-    """1 if PID 1 has no children: orphans are its, too, and nothing else can be in its PID namespace."""
+    """Returns 1 if PID 1 has no children: it adopts orphans, so its PID namespace then has no other
+    process.
+    """
     peek = 0x1000005  # WNOWAIT, WEXITED and WNOHANG, of any (P_ALL is 0)
     return int(call(SYS_WAITID, 0, 0, scratch.at + INFO, peek, 0, 0) == -1 and errno() == ECHILD)
 
 
 def defaults():
-    """Gives every signal its default action, but SIGCHLD, which has it: to set that forgets who has ended."""
+    """Resets every signal to its default action, except SIGCHLD, which has it: setting it would discard
+    ended children.
+    """
     scratch.bytes[ACTION : ACTION + 32] = bytes(32)
     for sig in range(1, 65):
         if sig != SIGCHLD:

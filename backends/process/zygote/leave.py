@@ -11,11 +11,12 @@ library = os.path.dirname(os.__file__) + "/lib-dynload/"
 
 
 def inertness(library=library):
-    """Returns what says of an object, and of classes by their numbers as far as that is known, whether nothing is
-    told of its end, or would do anything then that anybody sees."""
+    """Returns a function that reports of an object, and of classes by their ids as far as they are known,
+    whether its end notifies nobody and has no visible effect.
+    """
     mro, attributes = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
     module, reference, builtin = type(gc), _weakref.ref, type(len)
-    # Python's own that only calculate.
+    # Python's own modules that only compute.
     calculate = {"_bisect", "_csv", "_datetime", "_decimal", "_hashlib", "_heapq", "_json", "_random", "_statistics", "_struct", "math"}
 
     def finalises(cls):
@@ -29,15 +30,15 @@ def inertness(library=library):
         verdict = classes.get(id(cls))
         if verdict is not None:
             return verdict
-        if cls is module:  # foreign code may have told Python what to call at the very end
+        if cls is module:  # foreign code may have registered a function for the very end
             file = x.__dict__.get("__file__")
             return type(file) is not str or not file.endswith(".so") or file.startswith(library) and x.__name__ in calculate
         above = mro(cls)
         if reference in above:
             callback = x.__callback__
-            # Abstract classes have their subclasses dropped from a set.
+            # The subclasses of abstract classes are removed from a set.
             return callback is None or type(callback) is builtin and callback.__name__ == "_destroy"
-        if type in above:  # its instances may be ones that the collector does not know
+        if type in above:  # its instances may be unknown to the collector
             return not finalises(x) and not finalises(cls)
         verdict = classes[id(cls)] = not finalises(cls)
         return verdict
@@ -46,18 +47,19 @@ def inertness(library=library):
 
 
 def quietness():
-    """Returns what says whether the standard streams are those that there were, and what says whether nobody would
-    see that Python takes apart what the program left."""
+    """Returns two functions: one reports whether the standard streams are the original ones, the other
+    whether nobody would notice that Python dismantles the program's leftovers.
+    """
     import _thread
     import _warnings
 
     inert = inertness()
-    # What the least of programs are made of, so that no class is looked into for them; and what calls others at its end.
+    # Components of minimal programs, whose classes need no inspection; and functions that are called at the end.
     classes = {id(type(x)): True for x in ([], (), {}, set(), len, inert, inert.__code__, inert.__closure__[0])}
     classes[id(memoryview)] = classes[id(_weakref.ProxyType)] = classes[id(_weakref.CallableProxyType)] = False
 
     def streams(sys=sys):
-        # By their numbers: they must not be kept from their end.
+        # By their ids: the registry must not keep them alive.
         layers = [one for text in (sys.stdout, sys.stderr) for one in (text, text.buffer, getattr(text.buffer, "raw", text))]
         return [(id(one), one.__dict__.copy()) for one in layers]
 
@@ -73,7 +75,7 @@ def quietness():
         return streams() == attached
 
     def quiet(gc=gc, sys=sys):
-        # Where the collector has moved nothing to its oldest objects, all that is the program's is among the others.
+        # If the collector has moved nothing to its oldest objects, all the program's objects are among the others.
         if collected() != before or gc.get_freeze_count() or gc.callbacks or gc.garbage or gc.get_debug():
             return False
         if _thread._count() or sys.getprofile() or sys.gettrace() or filters != warned:
@@ -89,12 +91,12 @@ def quietness():
 
 
 def depths():
-    """Returns what tells how deep the C stack is where that is asked, or None where it can't be told.
-
-    After a script that came to its end, with or without an exception, Python ends at the top of its stack. Where
-    SystemExit ends it, that is far below, in what prints exceptions: nothing else is sure to tell the two apart.
+    """Returns a function that returns the depth of the C stack where it is called, or None if that is
+    unknown. After a script that reached its end, with or without an exception, Python ends at the top of
+    its stack. If SystemExit ends it, that is far below, in the code that prints exceptions: nothing else
+    reliably distinguishes the two.
     """
-    offset = {"x86_64": 160, "aarch64": 432}.get(posix.uname().machine)  # of the stack's pointer in a ucontext_t
+    offset = {"x86_64": 160, "aarch64": 432}.get(posix.uname().machine)  # offset of the stack pointer in a ucontext_t
     try:
         record = function(_ctypes.dlsym(libc, "getcontext"))
     except OSError:
@@ -102,7 +104,7 @@ def depths():
     if offset is None:
         return None
     record.argtypes = (word,)
-    context = Memory(8192)  # more than it fills on any of these
+    context = Memory(8192)  # larger than each of these
     words, at = context.words, context.at
 
     def depth():
@@ -112,23 +114,22 @@ def depths():
 
 
 def spare():
-    """Spares a program's end the work that nobody sees.
-
-    At its end Python calls what was registered for that, takes all modules apart, and then itself. To take
-    apart what the zygote loaded, each page of it would have to be copied first: most of the time that a
-    short program takes. So where the program has ended well, so that the exit code is known, and left nothing
-    that could tell, the process exits once all that was registered has been called. Else the zygote's modules
-    are hidden from Python, and the process exits when only the interpreter is left.
+    """Skips work at a program's end that nobody would notice. At its end Python calls registered functions,
+    and dismantles all modules and then itself. To dismantle the objects that the zygote loaded, each of
+    their pages would have to be copied first: most of the time that a short program takes. So if the
+    program has ended well, so that the exit code is known, and left nothing that could notice, the process
+    exits once all registered functions have been called. Otherwise the zygote's modules are hidden from
+    Python, and the process exits when only the interpreter is left.
     """
     import atexit
 
     names = {name: module for name, module in sys.modules.items() if name not in ("__main__", "builtins", "sys", "atexit")}
-    leave = function(_ctypes.dlsym(libc, "exit"))  # flushes C's files, and calls what was registered there
+    leave = function(_ctypes.dlsym(libc, "exit"))  # flushes C's files, and calls functions registered there
     leave.argtypes = (word,)
 
-    # Python says when it prints an exception that nobody caught, before the program can have a say in that, and when
-    # it can't flush a stream. What it has said it takes from this itself, without Python code of ours, since it
-    # says much else, and whom it calls each time slows programs down.
+    # Python calls this audit hook when it prints an uncaught exception, before the program can intervene, and when
+    # it can't flush a stream. A C function records the calls without Python code of ours, since there are many
+    # other events, and each call would slow programs down.
     unsaid = {"sys.excepthook": None, "sys.unraisablehook": None}
     sys.addaudithook(unsaid.pop)
 
@@ -147,13 +148,14 @@ def spare():
         elif deepest != [depth()]:
             return False
         main = modules["__main__"].__dict__
-        # After a script that came to its end Python takes these back; after sys.exit it does not. An archive has a __spec__.
+        # After a script that reached its end Python resets these; after sys.exit it does not. An archive has a
+        # __spec__.
         if "__file__" in main or "__cached__" in main or main["__name__"] != "__main__" or main["__spec__"] is not None:
             return False
         return type(main["__loader__"]).__name__ == "SourceFileLoader" and not hasattr(sys, "last_type") and not hasattr(sys, "last_exc")
 
     def ours(modules, library):
-        # Foreign code may have told Python what to call at the very end.
+        # Foreign code may have registered a function for the very end.
         files = [module.__dict__.get("__file__") for module in modules.values()]
         return all(type(f) is not str or not f.endswith(".so") or f.startswith(library) for f in files)
 
@@ -163,14 +165,14 @@ def spare():
         well = False
         try:
             if finished(modules, sys) and same():
-                sys.stdout.flush()  # if that fails, Python shall say so, and exit with 120
+                sys.stdout.flush()  # if that fails, Python reports it, and exits with 120
                 sys.stderr.flush()
                 well = True
             if well and quiet():
                 report_rehearsal()
                 leave(0)
         except BaseException:
-            pass  # whatever the program put there
+            pass  # the program may have replaced it
         for name, module in names.items():
             if modules.get(name) is module:
                 del modules[name]
@@ -181,7 +183,7 @@ def spare():
             pass
 
     atexit.register(end)
-    if "atexit" not in known:  # what runs when Python starts may have imported it
+    if "atexit" not in known:  # code that runs at Python's start may have imported it
         for one in atexit, atexit.__dict__:
             untrack(one)
         del sys.modules["atexit"]

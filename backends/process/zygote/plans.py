@@ -13,7 +13,9 @@ class Plan:
             memory.words[(fixup & 0xFFFFFFFF) // 8] = memory.at + (fixup >> 32)
 
     def follow(self, slots, count):
-        """Makes the first count calls. It returns the index and errno of one that does not answer as it must."""
+        """Makes the first count calls. It returns the index and errno of the first with an unexpected
+        result.
+        """
         steps, base, halves, make, at = self.steps, self.memory.at, self.memory.halves, call, 0
         for i in range(count):
             head, tail, want, *args = steps[at : at + 9]
@@ -42,12 +44,12 @@ class Plan:
         return args
 
     def wipe(self):
-        """Forgets what may be secret in it."""
+        """Clears its possible secrets."""
         self.memory.bytes[:] = bytes(len(self.memory.bytes))
 
 
 def resolve(args, kinds, base, slots):
-    """Turns the arguments of a step into what the call takes."""
+    """Converts a step's arguments for the call."""
     i = 0
     while kinds:
         kind = kinds & 15
@@ -60,5 +62,5 @@ def resolve(args, kinds, base, slots):
 
 
 def signed(n):
-    """The low 32 bits of n as a number with a sign."""
+    """Returns the low 32 bits of n as a signed number."""
     return (n & 0xFFFFFFFF ^ 0x80000000) - 0x80000000

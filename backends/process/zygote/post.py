@@ -1,12 +1,12 @@
 # post: messages that carry descriptors, over SOCK_SEQPACKET sockets.
 
-# A struct msghdr, the struct iovec that it points to, room for descriptors, and what is told.
+# A struct msghdr, its struct iovec, room for descriptors, and the message itself.
 message = Memory(512)
 IOV, CONTROL, BODY = 56, 72, 256
 
 
 def address(size, rights):
-    """Makes the header for a message of a size and room for rights bytes of descriptors."""
+    """Makes the header for a message of a size, with room for rights bytes of descriptors."""
     at = message.at
     message.words[0:9] = memoryview(
         b"".join(n.to_bytes(8, "little") for n in (0, 0, at + IOV, 1, at + CONTROL if rights else 0, rights, 0, at + BODY, size))

@@ -1,13 +1,13 @@
 # prefault: a waiting process copies the pages that its program will write to, before the program is known.
 
 PAGE, ALONE, FILE, POPULATE_WRITE = 4096, 1 << 56, 1 << 61, 23
-MAX_PAGES = 90  # pages: a slot is to hold no more than 4 MiB
-deepest = []  # how deep the C stack is at the end of a script, as a rehearsal found it: see leave
-rehearsal = []  # in the child that rehearses: where it tells, and the pages that were its own
+MAX_PAGES = 90  # an idle process should hold at most 4 MiB
+deepest = []  # depth of the C stack at the end of a script, as measured by a rehearsal: see leave.py
+rehearsal = []  # in a rehearsing child: where it reports, and the pages that were its own
 
 
 def owned():
-    """The numbers of the pages that no other process has, in what may be written to."""
+    """Returns the numbers of the pages that belong to this process alone, in writable memory."""
     pages = set()
     with open("/proc/self/maps", "rb", 0) as maps, open("/proc/self/pagemap", "rb", 0) as map:
         for line in maps.read().splitlines():
@@ -21,7 +21,9 @@ def owned():
 
 
 def spans(pages):
-    """The first of pages, the interpreter's own before what it made, as addresses and lengths."""
+    """Returns the first of pages, the interpreter's own before those that it allocated, as addresses and
+    lengths.
+    """
     found = []
     for page in sorted(pages)[:MAX_PAGES]:
         if found and page == found[-1][1]:
@@ -32,8 +34,10 @@ def spans(pages):
 
 
 def rehearse():
-    """Has a child run the least of programs, and returns the spans that it wrote to, none if it can't tell; in the
-    child None, and that is to go on as a program's process does. No program has run yet that could have a say."""
+    """Has a child run a minimal program, and returns the spans that it wrote to, none if they are unknown;
+    in the child it returns None, and the child continues like a program's process. No program that could
+    interfere has run yet.
+    """
     heard, tell = posix.pipe()
     pid = posix.fork()
     if pid == 0:
@@ -62,7 +66,7 @@ def rehearse():
 
 
 def stage():
-    """Makes what a program's process has, where it would look for its script."""
+    """Makes the files of a program's process, at the paths where it would look for its script."""
     nothing = posix.open("/dev/null", posix.O_RDWR)
     posix.dup2(nothing, 1)
     posix.dup2(nothing, 2)
@@ -77,7 +81,7 @@ def stage():
         f.write(b"print(1)\n")
     assignment = posix.open("assignment", posix.O_RDWR | posix.O_CREAT)
     environ = [b"%b=%b" % pair for pair in os.environ._data.items()]
-    posix.pwrite(assignment, b"\0".join([b"r0"] + environ) + b"\0", 0)  # the first byte stands for the byte that says ready
+    posix.pwrite(assignment, b"\0".join([b"r0"] + environ) + b"\0", 0)  # the first byte replaces the ready byte
     posix.dup2(assignment, PRIVATE)
 
 
@@ -90,6 +94,6 @@ def report_rehearsal():
 
 
 def copy_ahead(spans):
-    """Copies what is still shared of these; where the kernel does not know how, they stay as they are."""
+    """Copies the pages that are still shared; a kernel without support leaves them unchanged."""
     for at, size in spans:
         call(SYS_MADVISE, at, size, POPULATE_WRITE, 0, 0, 0)

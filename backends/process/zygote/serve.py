@@ -1,8 +1,9 @@
-# serve: the zygote itself, from the moment that Python looks for sitecustomize. Forks of it go on where it stops.
+# serve: the zygote itself, from the moment at which Python imports sitecustomize. Its forks continue where it
+# stops.
 
 
 def constants(code):
-    """Takes what a program's code and all that is in it consist of off the collector's lists."""
+    """Removes a program's code and all its parts from the collector's lists."""
     for one in code.co_consts + (code.co_consts, code.co_names):
         if type(one) is tuple:
             untrack(one)
@@ -11,8 +12,9 @@ def constants(code):
 
 
 def hide():
-    """Removes our objects from the collector's lists, which programs can read, and keeps them: to free them would copy
-    their pages, for nothing."""
+    """Removes our objects from the collector's lists, which programs can read, and keeps them: freeing them
+    would copy their pages, for nothing.
+    """
     frame = type(sys._getframe())
     for one in gc.get_objects():
         if type(one) is not frame:
@@ -27,7 +29,7 @@ def hide():
 
 
 def unfit():
-    """Why forks of this interpreter would not be what a cold start is; "" if they are."""
+    """Returns why forks of this interpreter would differ from a cold start; "" if they would not."""
     if "t" in getattr(sys, "abiflags", ""):
         return "Python without its lock is not forked"
     if len(posix.listdir("/proc/self/task")) > 1:
@@ -36,7 +38,7 @@ def unfit():
 
 
 def serve():
-    """Forks for each request of the server's. It returns only in a program's process."""
+    """Forks for each request of the server. It returns only in a program's process."""
     scratch.bytes[ACTION : ACTION + 32] = bytes(32)
     scratch.words[ACTION // 8] = 1  # SIG_IGN: the kernel reaps our forks
     call(SYS_RT_SIGACTION, SIGCHLD, scratch.at + ACTION, 0, 8, 0, 0)
@@ -77,7 +79,7 @@ def run_init(files, spans):
     """Runs PID 1. It returns in the process of a program that has its assignment."""
     for fd in [SOCK] + files[1:]:
         posix.close(fd)
-    scratch.words[ACTION // 8] = 0  # SIGCHLD must be waited for, here
+    scratch.words[ACTION // 8] = 0  # SIGCHLD must be waited for here
     call(SYS_RT_SIGACTION, SIGCHLD, scratch.at + ACTION, 0, 8, 0, 0)
     init = Init(files[0])
     plan = init.live()
@@ -96,14 +98,14 @@ def run_program(plan, init, spans):
 
 
 def start(program, args, env):
-    """Starts the interpreter anew: what it would have seen at its start is not what the zygote saw."""
+    """Starts the interpreter again: it would have read something else at its start than the zygote did."""
     strings = [Memory(len(s) + 1) for s in args + env]
     for memory, s in zip(strings, args + env):
         memory.bytes[: len(s)] = s
     arrays = Memory(8 * (len(strings) + 2))
     for i, memory in enumerate(strings):
         arrays.words[i + (i >= len(args))] = memory.at
-    defaults()  # what is ignored would stay so
+    defaults()  # ignored signals would stay ignored
     call(SYS_EXECVE, program, arrays.at, arrays.at + 8 * (len(args) + 1), 0, 0, 0)
     posix._exit(126)
 
@@ -118,5 +120,5 @@ for one in Memory, Plan, Init, Layout:
 hide()
 serve()
 gc.enable()
-# The host's own sitecustomize is looked for, and its absence is told as always.
+# The host's own sitecustomize is imported, and its absence reported as usual.
 __import__("sitecustomize")

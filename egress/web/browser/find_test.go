@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// place writes a file that can be executed.
+// place writes an executable file.
 func place(t *testing.T, path, content string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// fake is a browser that answers commands as configured, and may be as hostile as one that a page has taken over.
+// fake is a browser that answers commands as configured, and may be as hostile as one under a page's control.
 type fake struct {
 	conn net.Conn
 	mu   sync.Mutex
@@ -97,7 +97,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a browser says, this process goes on, and the visit ends.
+// TestReadHostile: whatever a browser sends, this process continues, and the visit ends.
 func TestReadHostile(t *testing.T) {
 	long := `{"method":"` + strings.Repeat("x", 1<<20) + `"}`
 	for name, answer := range map[string]func(f *fake, m message){
@@ -129,7 +129,7 @@ func TestReadHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, _ := newFake(t, answer)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // which ends those that a browser holds up
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // ends visits that a browser delays
 			defer cancel()
 			p, err := Read(ctx, conn, Visit{URL: "http://web.test/", Time: 100 * time.Millisecond, MaxHTML: 100, Picture: true})
 			if err != nil && strings.ContainsRune(err.Error(), '\x1b') {
@@ -140,7 +140,7 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
-// What a browser tells beyond all measure is not kept.
+// TestReadBounds: excessive output of a browser is not kept.
 func TestReadBounds(t *testing.T) {
 	huge := image.NewGray(image.Rect(0, 0, 20_000, 20))
 	var picture bytes.Buffer
@@ -191,7 +191,7 @@ func hostileEvents(f *fake, m message) {
 	usual(f, m)
 }
 
-// endless never ends a message.
+// endless is a message without an end.
 type endless struct{ n int }
 
 func (e *endless) Read(b []byte) (int, error) { e.n += len(b); return len(b), nil }
@@ -203,7 +203,7 @@ func TestNextIsBounded(t *testing.T) {
 	}
 }
 
-// byteless has no zero bytes in it.
+// byteless is endless without zero bytes.
 type byteless struct{ *endless }
 
 func (r byteless) Read(b []byte) (int, error) {

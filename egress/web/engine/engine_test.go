@@ -23,7 +23,7 @@ func stored(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestPages reads what is modelled on the engines' answers: the same two results, and none.
+// TestPages parses pages modelled on the engines' answers: the same two results, and none.
 func TestPages(t *testing.T) {
 	want := []Result{
 		{"Landlock: unprivileged access control", "https://landlock.io/", "A security module by which any process can restrict itself."},
@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestChanged has answers that nobody knows: that is an error, and not an empty list.
+// TestChanged has pages of an unknown form: that is an error, and not an empty list.
 func TestChanged(t *testing.T) {
 	for _, name := range []string{SearXNG, Brave} {
 		changed := strings.NewReplacer(`"results"`, `"things"`, `"search"`, `"error"`).Replace(string(stored(t, name)))

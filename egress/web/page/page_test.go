@@ -62,7 +62,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// TestHidden has words where no reader of the page sees them.
+// TestHidden has words that no reader of the page would see.
 func TestHidden(t *testing.T) {
 	for name, extra := range map[string]string{
 		"comment": `<!-- SECRET -->`, "script": `<script>SECRET</script>`, "style": `<style>SECRET</style>`, "template": `<template>SECRET</template>`,
@@ -81,7 +81,7 @@ func TestHidden(t *testing.T) {
 		"handler": `<p onclick="SECRET" data-x="SECRET" style="--x:SECRET" aria-label="SECRET">a</p>`, "select": `<select><option>SECRET</option></select>`,
 	} {
 		for _, format := range []string{Markdown, Text, HTML} {
-			for _, body := range []string{story(extra), "<p>Heading</p>" + extra} { // an article, and none
+			for _, body := range []string{story(extra), "<p>Heading</p>" + extra} { // an article, and another page
 				if p := read(t, body, "text/html", format); strings.Contains(p.Text, "SECRET") || !strings.Contains(p.Text, "Heading") {
 					t.Errorf("%s, %s: %s", name, format, p.Text)
 				}
@@ -196,9 +196,9 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCrooked are pages that are made for the parser.
+// TestCrooked parses pages that attack the parser.
 func TestCrooked(t *testing.T) {
-	n := hosttest.Rounds(1, 10) // for those that take seconds where it is 10
+	n := hosttest.Rounds(1, 10) // for pages that take seconds at 10
 	for name, body := range map[string]string{
 		"nested":     strings.Repeat("<div>", 1_000_000) + "deep",
 		"siblings":   strings.Repeat("<div>a</div>", 300_000),
@@ -224,7 +224,7 @@ func TestCrooked(t *testing.T) {
 	}
 }
 
-// document is a PDF of one page whose description these are.
+// document returns a PDF of one page with this content.
 func document(content string, filter bool, more string) []byte {
 	var b bytes.Buffer
 	b.WriteString("%PDF-1.4\n")
@@ -266,7 +266,7 @@ func TestPDF(t *testing.T) {
 	}
 }
 
-// TestBrokenPDF are files that are cut, changed, or made to be unpacked without end.
+// TestBrokenPDF parses truncated and changed files, and some that unpack endlessly.
 func TestBrokenPDF(t *testing.T) {
 	whole := document(description, true, "")
 	for i := 0; i < len(whole); i += 7 {

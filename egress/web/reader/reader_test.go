@@ -37,7 +37,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestParse has a reader that a page controls.
+// TestParse has a reader under a page's control.
 func TestParse(t *testing.T) {
 	evil := "a\x1b[2J\u202e\n\nb"
 	b, err := json.Marshal(map[string]any{

@@ -228,10 +228,10 @@ func bash(script string) *startRequest {
 
 // each runs a test in both encodings.
 func each(t *testing.T, f func(*testing.T, *host)) {
-	for _, binary := range []bool{false, true} {
-		t.Run(map[bool]string{true: "proto", false: "json"}[binary], func(t *testing.T) {
+	for _, proto := range []bool{false, true} {
+		t.Run(map[bool]string{true: "proto", false: "json"}[proto], func(t *testing.T) {
 			h := newHost(t)
-			h.binary = binary
+			h.binary = proto
 			f(t, h)
 		})
 	}

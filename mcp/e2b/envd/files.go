@@ -90,11 +90,11 @@ func acceptable(header string) (encoding string, ok bool) {
 		}
 		likes[name] = q
 	}
-	gzip, named := likes["gzip"]
+	compressed, named := likes["gzip"]
 	identity, plain := likes["identity"]
 	rest, any := likes["*"]
 	switch {
-	case gzip > 0 && gzip >= identity:
+	case compressed > 0 && compressed >= identity:
 		return "gzip", true
 	case identity > 0, !plain && (!any || rest > 0):
 		return "", true

@@ -1,4 +1,4 @@
-# Makes bytecode of its input. Importing source would leave a trace: the compiler's own types.
+# Compiles its input to bytecode. Importing source would leave a trace: the compiler's own types.
 import importlib.util
 import marshal
 import sys
