@@ -101,10 +101,10 @@ func (h Hidden) Check(asked, real Spec) error {
 			continue
 		}
 		if ours := h.PlaceAround(m.Host); ours != "" {
-			return RefuseMount(name, "is, or lies in, "+ours+", which is sandboxmcp's own")
+			return RefuseMount(name, "is, or lies in, "+ours+", which belongs to sandboxmcp")
 		}
 		if ours := h.FirstWithin(m.Host); m.Write && ours != "" {
-			return RefuseMount(name, "holds "+ours+", which is sandboxmcp's own, and would be writable")
+			return RefuseMount(name, "holds "+ours+", which belongs to sandboxmcp, and would be writable")
 		}
 	}
 	return nil

@@ -122,13 +122,13 @@ func TestApproveAndDeny(t *testing.T) {
 		{[]string{"approve", "nonsense"}, 2, "", "\"nonsense\" is not a full id"},
 		{[]string{"approve", "../server"}, 2, "", "is not a full id"},
 		{[]string{"approve", web.Question.ID[:20]}, 2, "", "is not a full id"},
-		{[]string{"approve", unaskedID}, 1, "", "question " + unaskedID + ": there is no such question"},
+		{[]string{"approve", unaskedID}, 1, "", "question " + unaskedID + ": unknown question"},
 		{[]string{"approve", strings.ToLower(web.Question.ID), "--reason", "go on"}, 0, ": egress example.com for the namespace team\n", ""},
-		{[]string{"approve", web.Question.ID}, 1, "", "it was answered already"},
+		{[]string{"approve", web.Question.ID}, 1, "", "it is answered already"},
 		{[]string{"deny", cmd.Question.ID, "--reason", "never"}, 0, "denied: host git push for the namespace team\n", ""},
-		{[]string{"approve", cmd.Question.ID}, 1, "", "it was answered already"},
+		{[]string{"approve", cmd.Question.ID}, 1, "", "it is answered already"},
 		{[]string{"deny", web.Question.ID}, 0, "taken back: egress example.com for the namespace team\n", ""},
-		{[]string{"deny", web.Question.ID}, 1, "", "it was answered already"},
+		{[]string{"deny", web.Question.ID}, 1, "", "it is answered already"},
 	} {
 		code, out, errs := runCommandLine(tt.words...)
 		if code != tt.code || !strings.Contains(out, tt.stdout) || !strings.Contains(errs, tt.stderr) || (tt.stderr == "") != (errs == "") {
@@ -162,7 +162,7 @@ func TestApproveForLess(t *testing.T) {
 		{[]string{"--for=session"}, 0, "approved for the session s1 only, until ", approval.ScopeSession, time.Hour, true},
 		{[]string{"--for", "10m"}, 0, "approved until ", approval.ScopeTime, 10 * time.Minute, true},
 		{[]string{"--for", "48h"}, 0, "approved until ", approval.ScopeTime, time.Hour, true},
-		{[]string{"--for", "run"}, 1, "no run waits for it", "", 0, false},
+		{[]string{"--for", "run"}, 1, "the question has no run", "", 0, false},
 		{[]string{"--for", "ever"}, 2, "is not run, session or a time", "", 0, true},
 		{[]string{"--for", "-1h"}, 2, "is not run, session or a time", "", 0, true},
 		{[]string{"--for", "0s"}, 2, "is not run, session or a time", "", 0, true},
@@ -205,12 +205,12 @@ func TestNoServerOrSeveral(t *testing.T) {
 	}
 	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
 	code, _, errs := runCommandLine("approvals")
-	if code != 1 || !strings.Contains(errs, "several servers run:\n      7, since ") || !strings.Contains(errs, "\n      123, since ") ||
+	if code != 1 || !strings.Contains(errs, "several servers are running:\n      7, since ") || !strings.Contains(errs, "\n      123, since ") ||
 		!strings.Contains(errs, "database /x.db") || !strings.Contains(errs, "--server 7\n") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 	p := submitQuestion(t, other, approval.Question{Kind: approval.Egress, What: "example.com"})
-	if code, _, errs := runCommandLine("approve", p.Question.ID, "--server", "7"); code != 1 || !strings.Contains(errs, "no such question") {
+	if code, _, errs := runCommandLine("approve", p.Question.ID, "--server", "7"); code != 1 || !strings.Contains(errs, "unknown question") {
 		t.Errorf("the wrong server: exit %d, %q", code, errs)
 	}
 	if code, _, errs := runCommandLine("--server", "123", "approve", p.Question.ID); code != 2 {

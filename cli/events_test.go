@@ -101,7 +101,7 @@ func TestEventsMistyped(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"kind":   {[]string{"--kind", "egress.deny"}, 2, `there is no event "egress.deny" (did you mean "egress.denied"?)`},
+		"kind":   {[]string{"--kind", "egress.deny"}, 2, `unknown event "egress.deny" (did you mean "egress.denied"?)`},
 		"word":   {[]string{"egress.denied"}, 2, "unexpected argument"},
 		"server": {[]string{"--server", "12"}, 1, "server 12 is not running"},
 	} {

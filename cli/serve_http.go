@@ -100,7 +100,7 @@ func maxRequestBytes(r *http.Request) int64 {
 
 func (w *web) ready() error {
 	if w.draining.Load() {
-		return errors.New("the server ends")
+		return errors.New("the server is shutting down")
 	}
 	if w.writable() != nil {
 		return errors.New(audit.UnwrittenText) // without the cause, which names files of this machine

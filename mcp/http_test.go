@@ -158,7 +158,7 @@ func TestHTTPRefused(t *testing.T) {
 		status                   int
 		want                     string
 	}{
-		{"no token", "POST", "/mcp", call, []string{"Authorization: "}, 401, "needs a token"},
+		{"no token", "POST", "/mcp", call, []string{"Authorization: "}, 401, "token is required"},
 		{"a token that is none", "POST", "/mcp", call, []string{"Authorization: Bearer x"}, 401, "not valid"},
 		{"another namespace", "POST", "/mcp/two", call, nil, 403, "namespace"},
 		{"a namespace with a path", "POST", "/mcp/one/x", call, nil, 404, nowhere},
@@ -166,7 +166,7 @@ func TestHTTPRefused(t *testing.T) {
 		{"a namespace behind two slashes", "POST", "/mcp//one", call, nil, 404, nowhere},
 		{"a path with dots", "POST", "/x/../mcp", call, nil, 404, nowhere},
 		{"another path", "GET", "/", "", nil, 404, nowhere},
-		{"another path without a token", "GET", "//mcp", "", []string{"Authorization: "}, 401, "needs a token"},
+		{"another path without a token", "GET", "//mcp", "", []string{"Authorization: "}, 401, "token is required"},
 		{"a stream", "GET", "/mcp", "", nil, 405, "GET"},
 		{"another method", "PUT", "/mcp", ping, nil, 405, ""},
 		{"no type", "POST", "/mcp", call, []string{"Content-Type: text/plain"}, 415, "application/json"},

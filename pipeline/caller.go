@@ -6,23 +6,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// Caller identifies who asks for something, where that is known, such as a person at the command line. Rows about it
-// name the caller.
+// Caller identifies the caller of an effect, if known, such as a person at the command line. Rows contain it.
 type Caller struct {
-	By   string // the way it came, such as "command line"
+	By   string // the interface, such as "command line"
 	User string // of the operating system
-	// Identity is who asks over HTTP, as [identity.Identity.String] has it. What a context carries takes the place of "".
+	// Identity is the caller over HTTP, formatted by [identity.Identity.String]. CallerFrom replaces "" by the
+	// identity of the context.
 	Identity string
 }
 
 type callerKey struct{}
 
-// WithCaller returns a context for what c asks for.
+// WithCaller returns a context with the caller c.
 func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns who asks, and nobody where it was not said.
+// CallerFrom returns the caller of a context, or the zero Caller.
 func CallerFrom(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	if i, ok := identity.From(ctx); ok && c.Identity == "" {
@@ -31,7 +31,7 @@ func CallerFrom(ctx context.Context) Caller {
 	return c
 }
 
-// AddTo adds who asks to what a row says.
+// AddTo adds the caller to the facts of a row.
 func (c Caller) AddTo(f Facts) {
 	f.AddIf("by", c.By, len(c.By))
 	f.AddIf("user", c.User, len(c.User))

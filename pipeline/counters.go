@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// counters counts runs of each namespace by how they ended, and holds the times of the last.
+// counters counts the runs of each namespace by their end, and keeps the durations of the last ones.
 type counters struct {
 	Began time.Time
 
@@ -14,17 +14,17 @@ type counters struct {
 	Last []runDuration
 }
 
-// runDuration is how long a run took, from request to result.
+// runDuration is the time of a run from request to result.
 type runDuration struct {
 	Namespace string
 	Micros    int64
 }
 
-// maxCounted is how many namespaces are counted by themselves: clients choose their names. The runs of further ones
-// count for "" alone.
+// maxCounted bounds the namespaces that are counted separately, because clients choose their names. Runs of further
+// namespaces count for "" alone.
 const maxCounted = 1000
 
-// lastRuns is of how many runs the percentiles are.
+// lastRuns is the number of runs from which the percentiles are computed.
 const lastRuns = 1000
 
 func (t *counters) countOutcome(r Outcome) {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// SecretNames returns the names of a namespace's secrets, at most 50; nil where there are none or they can't be listed.
+// SecretNames returns the names of a namespace's secrets, at most 50; nil if there are none or they can't be listed.
 func (p *Pipeline) SecretNames(ctx context.Context, namespace string) []string {
 	const limit = 50
 	names, err := p.Config.Vault.Names(ctx, NamespaceOrDefault(namespace))
@@ -25,25 +25,25 @@ func (p *Pipeline) SecretNames(ctx context.Context, namespace string) []string {
 	return names[:min(len(names), limit)]
 }
 
-// Effect is anything that is done for a caller, and comes to a T, such as a run.Request, a session.New or a host.Exec.
-// Do is the only way to have it.
+// Effect is an action for a caller that returns a T, such as a run.Request, a session.New or a host.Exec. Only Do
+// performs it.
 type Effect[T any] interface {
-	// Subject returns what rows and the result say of the effect from its beginning.
+	// Subject returns the facts that rows and the result contain from the beginning.
 	Subject() Subject
-	// Plan decides whether the effect may happen, and how. It may ask a person, and does nothing else.
+	// Plan decides whether the effect may happen, and how. It may ask a person, and changes nothing.
 	Plan(ctx context.Context, r *Run) (Action[T], error)
 }
 
-// NoAnswer is what an effect comes to that has nothing to tell beside its outcome.
+// NoAnswer is the answer of an effect that has only an outcome.
 type NoAnswer struct{}
 
-// Subject is what an effect is about.
+// Subject describes an effect for its rows and its result.
 type Subject struct {
-	ID                                         string // a ULID; "" makes one
+	ID                                         string // a ULID; "" generates one
 	Name, Namespace, Session, Language, Client string
 	Code                                       []byte // of a program
-	Files                                      int    // that come with the code
-	Facts                                      Facts  // what its rows say beside these
+	Files                                      int    // number of files that come with the code
+	Facts                                      Facts  // additional facts for its rows
 }
 
 // About returns the subject of an effect on a session.
@@ -51,23 +51,24 @@ func About(name, namespace, session string) Subject {
 	return Subject{Name: name, Namespace: namespace, Session: session}
 }
 
-// Action is an effect that may happen. Do calls its methods in this order; an error of one ends it, and is in the log.
+// Action is an effect that passed its plan. Do calls its methods in this order; an error of one ends the action and
+// is logged.
 type Action[T any] interface {
-	// Acquire waits for the action's turn, and for what it needs. What it acquires is given back by Run.Releases.
+	// Acquire waits for a slot, and acquires resources. Run.Releases give them back.
 	Acquire(context.Context) error
 	// Start records that the action is about to happen, before it does.
 	Start(context.Context) error
-	// Perform has it happen.
+	// Perform performs the action.
 	Perform(context.Context) (T, error)
-	// Seal redacts and signs what came of it, and notes the rows of its end, also where its context has ended.
+	// Seal redacts and signs the result, and adds the rows of the end, even if the context has ended.
 	Seal(context.Context) error
-	// Finish finishes the result, when its rows are durable, or with the error why they are not.
+	// Finish completes the result after its rows are durable, or receives the error if they are not.
 	Finish(context.Context, error)
 }
 
-// Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done,
-// or what was done may not be told; the result then holds the request's id and the reason, and nothing of the program.
-// When ctx ends, a program is killed, and the result says so.
+// Do performs one effect. A program that fails is a result without an error. An error is always an *Error: nothing
+// was done, or the result must not be disclosed; the outcome then has the request's id and the reason, and nothing of
+// the program. If ctx ends, the program is killed, and the result says so.
 func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,7 +87,7 @@ func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Outcome, error
 	return answer, res, err
 }
 
-// perform takes an effect through the stages before its end.
+// perform runs the stages of an effect before its end.
 func perform[T any](ctx context.Context, r *Run, e Effect[T]) (none T, _ finisher, _ error) {
 	act, err := e.Plan(ctx, r)
 	if err != nil {
@@ -105,13 +106,13 @@ func perform[T any](ctx context.Context, r *Run, e Effect[T]) (none T, _ finishe
 	return answer, act, nil
 }
 
-// finisher is the part of an action that comes when it has happened.
+// finisher has the methods of an action that follow Perform.
 type finisher interface {
 	Seal(context.Context) error
 	Finish(context.Context, error)
 }
 
-// finishAction makes the end of an action durable, and only then hands its result out.
+// finishAction makes the end of an action durable before it returns the result.
 func (r *Run) finishAction(ctx context.Context, act finisher) (Outcome, error) {
 	err := act.Seal(ctx)
 	ctx, cancel := WithFinishTimeout(ctx)
@@ -119,7 +120,7 @@ func (r *Run) finishAction(ctx context.Context, act finisher) (Outcome, error) {
 	if err == nil && len(r.entries) > 0 {
 		err = r.FlushRows(ctx)
 	}
-	if err != nil && r.recordLate { // it is done, whatever the log has
+	if err != nil && r.recordLate { // the action took effect, recorded or not
 		err = nil
 		r.WarnLateRow()
 	}
@@ -133,14 +134,14 @@ func (r *Run) finishAction(ctx context.Context, act finisher) (Outcome, error) {
 	return r.Outcome, nil
 }
 
-// Task is the action of an effect that has no sandbox of its own, or one that its caller never sees: what the server
-// does itself, and what a session's sandbox runs beside its interpreters.
+// Task is the action of an effect without a visible sandbox of its own: work of the server itself, or programs in a
+// session's sandbox beside its interpreters.
 type Task[T any] struct {
 	*Run
-	Out   *ProgramEnd     // of a program that do has run, nil without one
-	Stage string          // whose errors its errors are
-	Slots backends.Limits // whose CPU is what it takes of the queue; zero does not wait
-	Wall  time.Duration   // of do; 0 is as long as its caller waits
+	Out   *ProgramEnd     // end of the program that Do ran, nil without a program
+	Stage string          // stage of its errors
+	Slots backends.Limits // CPU determines its slots of the queue; zero does not queue
+	Wall  time.Duration   // time limit of Do; 0 is unlimited while the caller waits
 	Do    func(context.Context) (T, error)
 }
 
@@ -157,24 +158,24 @@ func (t *Task[T]) Acquire(ctx context.Context) error {
 
 func (t *Task[T]) Start(ctx context.Context) error { return t.RecordStart(ctx) }
 
-// Perform does what is asked for within its time.
+// Perform calls Do within its time limit.
 func (t *Task[T]) Perform(ctx context.Context) (none T, _ error) {
 	defer t.TimeStage(&t.Outcome.Timings.Exec)()
 	t.Active.SetState("running")
 	if t.Wall > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Wall, &Error{Stage: t.Stage, Reason: t.Outcome.Name + " timed out after " + FormatNumber(t.Wall.Seconds()) + " s",
-			Remedy: Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", where it takes that, or try again later"}})
+			Remedy: Remedy{"raise the limit with ", remedy.Timeout.With("SECONDS"), " if it has that option, or try again later"}})
 		defer cancel()
 	}
 	began := time.Now()
 	answer, err := t.Do(ctx)
-	if t.Out == nil { // or it is known better
+	if t.Out == nil { // a program measures its own time
 		t.Outcome.WallMS = Milliseconds(time.Since(began))
 	}
 	if err != nil {
 		failed := WrapError(t.Stage, err)
-		if ctx.Err() != nil && failed.Layer == "" { // a layer that did not hold is told whatever else has happened
+		if ctx.Err() != nil && failed.Layer == "" { // a failed layer takes precedence
 			failed = WrapError(t.Stage, context.Cause(ctx))
 		}
 		return none, failed
@@ -205,12 +206,12 @@ func (t *Task[T]) Finish(ctx context.Context, unrecorded error) {
 	}
 }
 
-// Change is a task that takes no time: one row says that it was made, before it takes effect.
+// Change is an instant task: one row records it before it takes effect.
 type Change[T any] struct {
 	Task[T]
-	RowKind string // "" is none: that of a session is written when it stands, or is gone
+	RowKind string // "" writes no row: a session writes its own once it is created or gone
 	Facts   Facts
-	Revokes bool // a right away, or the end of what runs: it takes effect before its row is written, and also where that can't be
+	Revokes bool // it revokes a right or ends a run: it takes effect before its row is written, even if that fails
 }
 
 func (c *Change[T]) Start(ctx context.Context) error {
@@ -224,14 +225,14 @@ func (c *Change[T]) Start(ctx context.Context) error {
 	return c.FlushRows(ctx)
 }
 
-// PlanAction plans a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start
-// and end are rows like those of a run, which say in one line what it is (the command, the path, the address) and more,
-// and a receipt says what came of it. What is told is free of every secret of the namespace: nobody leased one, and yet
-// the outside may know them.
+// PlanAction plans a task outside of any sandbox: a command on the host, a file of the host, a web page. Start and
+// end are rows like those of a run; they contain a one-line description (what: the command, the path, the address)
+// and more, and a receipt covers the result. All secrets of the namespace are redacted from the result: none is
+// leased, but the outside may know them.
 //
-// check refuses what policy forbids. It may ask a person, and comes before the place in the queue and the first row.
-// What t does says in r.Outcome how it ended, which is "ok" if it says nothing, and in r.Facts what the last row is to
-// hold. It cleans all text of the outside that it keeps, by r.Clean, before it cuts it.
+// check refuses the task if policy forbids it. It may ask a person, and runs before the queue and the first row. t
+// sets r.Outcome to its result, which is "ok" by default, and r.Facts to the facts of the last row. It cleans all
+// outside text with r.Clean before it cuts it.
 func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, check func(context.Context) error, t Task[T]) (Action[T], error) {
 	if err := r.leaseAllSecrets(ctx); err != nil {
 		return nil, err
@@ -244,7 +245,7 @@ func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, che
 	return &t, nil
 }
 
-// setActionFacts has the rows say what an action is.
+// setActionFacts sets the facts that describe an action in its rows.
 func (r *Run) setActionFacts(what string, more Facts) {
 	session := r.Outcome.Session
 	r.Facts = Facts{"tool": r.Outcome.Name, "what": LongText(what)}
@@ -253,25 +254,25 @@ func (r *Run) setActionFacts(what string, more Facts) {
 	maps.Copy(r.Facts, more)
 }
 
-// leaseAllSecrets has the run know every secret of its namespace.
+// leaseAllSecrets leases all secrets of the namespace for redaction.
 func (r *Run) leaseAllSecrets(ctx context.Context) error {
 	if err := CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace); err != nil {
 		return err
 	}
 	lease, err := r.Pipeline.Config.Vault.LeaseAll(ctx, r.Outcome.Namespace)
 	if err != nil {
-		return RedactionError("what this tells", err)
+		return RedactionError("the result", err)
 	}
 	r.Leases = vault.Leases{lease}
 	r.Releases = append(r.Releases, lease.Close)
 	return nil
 }
 
-// Denial is an action that policy forbids, such as a command on the host. As an effect it is refused, with what policy
-// says, and the log has that.
+// Denial is an action that policy forbids, such as a command on the host. As an effect it is refused and logged with
+// its reason.
 type Denial struct {
 	Tool, Namespace string
-	What            string // in one line: the command, the path, the address
+	What            string // one line: the command, the path, the address
 	Stage           string // "" is StageValidate
 	Reason          string
 	Remedy          Remedy
@@ -289,7 +290,7 @@ func (d Denial) Plan(ctx context.Context, r *Run) (Action[NoAnswer], error) {
 
 var validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckIDAndNamespace refuses an id or a namespace that is none.
+// CheckIDAndNamespace refuses an invalid id or namespace.
 func CheckIDAndNamespace(id, namespace string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return Refuse(StageValidate, fmt.Sprintf("the id %q is not a ULID", id), "leave it out")

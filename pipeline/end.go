@@ -19,11 +19,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// FinishTimeout bounds the steps after a program once its caller has given up: the record of what the program did must
-// not depend on the caller.
+// FinishTimeout bounds the steps after a program once its caller has gone: the record of the run must not depend on
+// the caller.
 const FinishTimeout = 10 * time.Second
 
-// CleanBundle returns a bundle without secrets, also in the names of its forms, which the program has chosen.
+// CleanBundle removes secrets from a bundle, including the MIME types that the program chose.
 func (r *Run) CleanBundle(b kernel.Bundle) kernel.Bundle {
 	clean := kernel.Bundle{}
 	for kind, data := range b {
@@ -32,18 +32,18 @@ func (r *Run) CleanBundle(b kernel.Bundle) kernel.Bundle {
 	return clean
 }
 
-// withhold ends a run whose end can't be recorded: no row, no result,
-// and no artifacts either. That it is so is recorded, if that can be.
+// withhold ends a run whose end can't be recorded: it returns no row, result or artifacts. It records that, if
+// possible.
 func (r *Run) withhold(ctx context.Context, err error) (Outcome, error) {
 	failed := unrecordedError("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false, err)
 	res := r.outcomeOfRefusal(failed)
 	r.entries = nil
 	r.addStopRow(failed)
-	_ = r.FlushRows(ctx) // the log may be what fails
+	_ = r.FlushRows(ctx) // this fails if the log itself is broken
 	return res, failed
 }
 
-// refuse ends a run that has no outcome, and records why.
+// refuse ends a run without an outcome, and records the reason.
 func (r *Run) refuse(ctx context.Context, err error) (Outcome, error) {
 	later, cancel := WithFinishTimeout(ctx)
 	defer cancel()
@@ -55,7 +55,7 @@ func (r *Run) refuse(ctx context.Context, err error) (Outcome, error) {
 	}
 	res := r.outcomeOfRefusal(e)
 	defer func() { r.Pipeline.Counters.countOutcome(res) }()
-	// Who gives up while waiting has left no trace, and pays for none.
+	// A caller that gives up while waiting leaves no row.
 	if res.Ended == backends.EndedCancelled && !r.started {
 		r.Pipeline.Journal.RemoveRun(res.ID)
 		return res, e
@@ -65,13 +65,13 @@ func (r *Run) refuse(ctx context.Context, err error) (Outcome, error) {
 	}
 	r.addStopRow(e)
 	if auditErr := r.FlushRows(later); auditErr != nil {
-		e.Reason += "; and this can't be written to the audit log"
+		e.Reason += "; this can't be written to the audit log"
 		e.err = errors.Join(e.err, &UnrecordedError{auditErr})
 	}
 	return res, e
 }
 
-// addStopRow notes the end of a run that was refused, or broke.
+// addStopRow adds the row of a run that was refused or failed.
 func (r *Run) addStopRow(e *Error) {
 	f := Facts{"stage": e.Stage, "reason": LongText(cmp.Or(e.logReason, e.Reason))}
 	r.addTimings(f)
@@ -86,7 +86,7 @@ func (r *Run) addStopRow(e *Error) {
 	r.AddRunRow(event.ExecutionFailed, f)
 }
 
-// outcomeOfRefusal is the result of a run without an outcome.
+// outcomeOfRefusal returns the outcome of a refused run.
 func (r *Run) outcomeOfRefusal(e *Error) Outcome {
 	res := r.Outcome
 	res.Ended, res.Refused = backends.EndedRefused, e
@@ -101,7 +101,7 @@ func (r *Run) outcomeOfRefusal(e *Error) Outcome {
 	}
 }
 
-// WarnLateRow says that what was asked for is done, and its row is not written yet.
+// WarnLateRow warns that the effect is done, but its row is not written yet.
 func (r *Run) WarnLateRow() {
 	r.Outcome.late = true
 	r.Warn(audit.OwedText)
@@ -110,7 +110,7 @@ func (r *Run) WarnLateRow() {
 // Warn adds a warning to the outcome.
 func (r *Run) Warn(text ...any) { r.Outcome.Warnings = append(r.Outcome.Warnings, text) }
 
-// WithFinishTimeout returns a context that ends finishTimeout after ctx.
+// WithFinishTimeout returns a context that ends FinishTimeout after ctx.
 func WithFinishTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -119,9 +119,9 @@ func WithFinishTimeout(ctx context.Context) (context.Context, context.CancelFunc
 	return longer, func() { stop(); cancel(nil) }
 }
 
-// leaseForRedaction has the text about a request that was refused before it had any lease cleaned of the secrets
-// that it asks for, and of those of its session: callers mix up fields, and what they typed is quoted. The
-// values stay here, until the returned function is called. It is no access: nothing is handed out.
+// leaseForRedaction leases the secrets that a refused request names, and those of its session, so that its error text
+// can be redacted: callers mix up fields, and errors quote them. The values stay in memory until forget is called.
+// This is not an access, because nothing is returned.
 func (r *Run) leaseForRedaction(ctx context.Context) (forget func()) {
 	if len(r.Leases) > 0 {
 		return func() {}
@@ -140,8 +140,8 @@ func (r *Run) leaseForRedaction(ctx context.Context) (forget func()) {
 	return own.Close
 }
 
-// maskQuotedSecrets takes out what a refusal quotes of a field with a secret in it. Errors about languages and sessions
-// quote 40 characters, in which half of one is not recognized.
+// maskQuotedSecrets masks fields with a secret that a refusal quotes. Errors about languages and sessions quote 40
+// characters, and Clean does not recognize half a secret.
 func (r *Run) maskQuotedSecrets(reason string) string {
 	for _, value := range []string{r.Outcome.Language, r.Outcome.Session, path.Ext(r.Outcome.Name)} {
 		if r.Clean(value) != value {

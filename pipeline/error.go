@@ -25,21 +25,21 @@ const (
 	StageAudit    = "audit"
 )
 
-// Remedy is what a caller can do.
+// Remedy tells a caller how to solve a problem.
 type Remedy = remedy.Text
 
-// Error is the reason why a request has no outcome: no program ran, or what it did must not be disclosed. Programs that
-// fail are results, not errors.
+// Error is the reason why a request has no outcome: no program ran, or its result must not be disclosed. Programs
+// that fail are results, not errors.
 type Error struct {
 	Stage  string `json:"stage"`
-	Layer  string `json:"layer,omitempty"` // the layer of containment that it is about
+	Layer  string `json:"layer,omitempty"` // the isolation layer that failed
 	Reason string `json:"reason"`
 	Remedy Remedy `json:"remedy,omitzero"` // what to type or set
-	// Denied is set where policy or a missing piece forbids the run; otherwise something broke.
+	// Denied means that policy or a missing requirement forbids the run; otherwise something broke.
 	Denied bool `json:"denied"`
 
-	logReason string // the reason without any of the code, for the audit log; "" is Reason
-	err       error  // see Because
+	logReason string // reason for the audit log, without quotes of the code; "" is Reason
+	err       error  // see WithCause
 }
 
 func (e *Error) Error() string {
@@ -49,19 +49,19 @@ func (e *Error) Error() string {
 	return e.Reason + " (" + e.Remedy.String() + ")"
 }
 
-// WithCause makes err the error below, and returns e.
+// WithCause sets the wrapped error, and returns e.
 func (e *Error) WithCause(err error) *Error {
 	e.err = err
 	return e
 }
 
-// WithLogReason has the audit log have another reason, without any of the code, and returns e.
+// WithLogReason sets another reason for the audit log, without quotes of the code, and returns e.
 func (e *Error) WithLogReason(reason string) *Error {
 	e.logReason = reason
 	return e
 }
 
-// Unwrap returns the error below, such as ErrBusy, context.Canceled or a *backends.Refusal.
+// Unwrap returns the wrapped error, such as ErrBusy, context.Canceled or a *backends.Refusal.
 func (e *Error) Unwrap() error { return e.err }
 
 // Refuse returns the error for a run that policy forbids.
@@ -69,12 +69,12 @@ func Refuse(stage, reason string, do ...any) *Error {
 	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
 }
 
-// RefuseBecause is Refuse for an error, which is below its own.
+// RefuseBecause is Refuse with the text of err, which it wraps.
 func RefuseBecause(err error, stage string, do ...any) *Error {
 	return Refuse(stage, err.Error(), do...).WithCause(err)
 }
 
-// WrapError wraps what a stage could not do. A backend's refusal is still one.
+// WrapError wraps the error of a stage. A backend's refusal stays a refusal.
 func WrapError(stage string, err error) *Error {
 	if own, is := errors.AsType[*Error](err); is {
 		return own
@@ -96,9 +96,8 @@ func WrapError(stage string, err error) *Error {
 	return e
 }
 
-// UnrecordedError is the error below where the audit log can't be written, or what is to be written can't be signed: nothing
-// is done, or told, without a record. It names files of the host, which no client is told of; what it was about may be
-// tried again.
+// UnrecordedError is the wrapped error if the audit log can't be written, or its entry can't be signed: without a
+// record, nothing is done or disclosed. Its text names files of the host, so clients don't get it; they may retry.
 type UnrecordedError struct{ Err error }
 
 func (u *UnrecordedError) Error() string { return u.Err.Error() }
@@ -106,7 +105,7 @@ func (u *UnrecordedError) Error() string { return u.Err.Error() }
 // Unwrap returns the reason.
 func (u *UnrecordedError) Unwrap() error { return u.Err }
 
-// unrecordedError returns the error for a run of which there is no record.
+// unrecordedError returns the error for a run without a record.
 func unrecordedError(reason string, denied bool, err error) *Error {
 	do := Remedy{remedy.SeeLog}
 	if audit.IsFull(err) {
@@ -115,8 +114,8 @@ func unrecordedError(reason string, denied bool, err error) *Error {
 	return &Error{Stage: StageAudit, Reason: reason, Remedy: do, Denied: denied, err: &UnrecordedError{err}}
 }
 
-// CheckRecordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that
-// is known: for answers that begin before anything is done.
+// CheckRecordable returns an error if an effect could not be recorded now, as far as that is known. Streams call it
+// before they begin their answer.
 func (p *Pipeline) CheckRecordable() error {
 	log, ok := p.Config.Audit.(interface{ Writable() error })
 	if !ok {
@@ -128,30 +127,30 @@ func (p *Pipeline) CheckRecordable() error {
 	return nil
 }
 
-// SeeServerLog is what clients of a server can do instead of remedy.SeeLog and remedy.FreeLog.
-const SeeServerLog = "try again later; who runs the server sees why in its log"
+// SeeServerLog replaces remedy.SeeLog and remedy.FreeLog for clients of a server.
+const SeeServerLog = "try again later; the server's log has the reason"
 
 const notStartedReason = "the run could not be recorded in the audit log, so it was not started"
 
-// RedactionError returns the error for a text whose secrets can't be known, since one could not be read.
+// RedactionError returns the error for a text that can't be redacted because a secret could not be read.
 func RedactionError(text string, err error) *Error {
 	reason, do := remedy.Split(err)
 	if do == nil {
 		do = Remedy{"see ", remedy.Command.With("sandboxmcp vault list")}
 	}
-	return Refuse(StageVault, "secrets could not be taken out of "+text+": "+reason, do...)
+	return Refuse(StageVault, "secrets could not be removed from "+text+": "+reason, do...)
 }
 
-// RaiseFileLimit is what to do where sandboxmcp may not open as many files as it has to.
-const RaiseFileLimit = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
-	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
+// RaiseFileLimit is the remedy if sandboxmcp reaches its limit of open files.
+const RaiseFileLimit = "raise its hard limit and restart it: sudo prlimit --nofile=4096:4096 --pid $$ for a shell and its children, " +
+	"LimitNOFILE=4096 for a systemd unit, --ulimit nofile=4096 for a Docker container"
 
-// RaiseProcessLimit is what to do where sandboxmcp may not start as many processes as it has to.
-const RaiseProcessLimit = "it may start no more processes: end some, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ does so " +
-	"for a shell and what it starts) or of its cgroup (TasksMax for a unit of systemd, --pids-limit for a container of Docker)"
+// RaiseProcessLimit is the remedy if sandboxmcp reaches its limit of processes.
+const RaiseProcessLimit = "its process limit is reached: end some processes, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ " +
+	"for a shell and its children) or of its cgroup (TasksMax for a systemd unit, --pids-limit for a Docker container)"
 
-// HidePaths returns a text about an error without the directories of the files that the error names: clients are told
-// of none of the host.
+// HidePaths removes the directories of the files that err names from its text: clients don't get directories of the
+// host.
 func HidePaths(text string, err error) string {
 	switch e := err.(type) {
 	case nil:
@@ -169,8 +168,7 @@ func HidePaths(text string, err error) string {
 	return HidePaths(text, errors.Unwrap(err))
 }
 
-// HideDisk is HidePaths for an error of the server's own disk. Other errors are about files that whoever asks has
-// named.
+// HideDisk is HidePaths for an error of the server's own disk. Other errors are about files that the caller named.
 func HideDisk(text string, err error) string {
 	for _, own := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE} {
 		if errors.Is(err, own) {
@@ -192,15 +190,15 @@ type PublicError string
 
 func (f PublicError) Error() string { return string(f) }
 
-// InternalErrorText is what clients are told of an error whose text is the server's own: it may name files of the host. The log
-// has the text.
+// InternalErrorText replaces the text of internal errors, which may name files of the host, for clients. The log has
+// the original.
 const InternalErrorText = "this failed inside the server: its log has the reason"
 
-// PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox,
-// else Internal.
+// PublicText returns the text of an error for a client: the reason of a refusal, or of a failure in the sandbox, else
+// InternalErrorText.
 func PublicText(err error) string {
 	if own, is := errors.AsType[*Error](err); is && own.Denied {
-		if errors.As(err, new(*UnrecordedError)) { // the log need not be the client's
+		if errors.As(err, new(*UnrecordedError)) { // the client may not have access to the log
 			return own.Reason + " (" + SeeServerLog + ")"
 		}
 		return own.Error()

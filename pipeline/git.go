@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to
-// a host.
+// GitIdentity is the author of git commits in a sandbox. It has no credentials: those are secrets bound to a host.
 type GitIdentity struct{ Name, Email string }
 
-// MaxGitField bounds each of its fields, in bytes: they are variables of all programs.
+// MaxGitField bounds each field, in bytes: all programs get them as variables.
 const MaxGitField = 1000
 
-// Or returns the identity with what it lacks from another.
+// Or returns g with its empty fields taken from other.
 func (g GitIdentity) Or(other GitIdentity) GitIdentity {
 	return GitIdentity{Name: cmp.Or(g.Name, other.Name), Email: cmp.Or(g.Email, other.Email)}
 }
 
-// Env returns the variables by which git learns it.
+// Env returns the environment variables that set the identity in git.
 func (g GitIdentity) Env() (env []string) {
 	if g.Name != "" {
 		env = append(env, "GIT_AUTHOR_NAME="+g.Name, "GIT_COMMITTER_NAME="+g.Name)

@@ -24,54 +24,53 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// A Journal lists what a process has under way, runs, sessions and directories of artifacts, in a file of its own,
-// which it keeps locked. A process that is killed leaves it: the next one that starts records the end of what it lists.
-// The disk is not waited for: the two lines of a run cost 3 microseconds, and after a loss of power some of the last
-// seconds may be missing.
+// A Journal lists the running effects of a process (runs, sessions and artifact directories) in a file of its own,
+// which it keeps locked. A killed process leaves the file, and the next process that starts records the end of the
+// listed effects. The file is not synced: the two lines of a run cost 3 microseconds, and a power loss may lose the
+// last seconds.
 type Journal struct {
 	mu   sync.Mutex
 	dir  string   // "" keeps no journal
-	file *os.File // nil until something is listed
+	file *os.File // nil until the first entry
 	path string
-	size int               // bytes of the file, about
-	open map[string]string // the lines of what it lists that has not ended, by id
+	size int               // approximate bytes of the file
+	open map[string]string // lines of the unended entries, by id
 }
 
-// freshPrefix is how the name of a journal begins that is not locked yet.
+// freshPrefix begins the name of a journal that is not locked yet.
 const freshPrefix = ".new-"
 
-// maxCrashes bounds the time to record what killed processes have left.
+// maxCrashes bounds the time to record the effects of killed processes.
 const maxCrashes = time.Minute
 
-// maxJournalBytes is the size in bytes from which on a journal is written anew, without what has ended.
+// maxJournalBytes is the size in bytes at which a journal is rewritten without ended entries.
 const maxJournalBytes = 64 << 10
 
-// Kinds of rows about what killed processes have left. executionLost is that of a run; listeners are told
-// execution.failed. artifactsLost names a directory of the host in which artifacts of a run are missing, and what was
-// removed there.
+// Kinds of rows about effects of killed processes. executionLost is about a run; listeners get execution.failed
+// instead. artifactsLost names a directory of the host that lacks artifacts of a run, and the files removed there.
 const (
 	ExecutionLost = "execution.lost"
 	ArtifactsLost = "artifacts.lost"
 )
 
-// CrashReason is why something ended that was under way when its process was killed.
+// CrashReason is the reason of an effect that was running when its process was killed.
 const CrashReason = "its server or command was killed, or lost power"
 
-// What a journal lists. The start of a run is in the log, or it did not begin; the id of a job is known to its caller
-// before that.
+// Kinds of journal entries. The start of a run is in the log, or the run did not begin; the caller of a job knows its
+// id before that.
 const (
 	JournalRun     = "run"
 	JournalJob     = "job"
 	JournalSession = "session"
-	// A directory to which the artifacts of a run are being saved; its id is that of artifactsID.
+	// A directory that receives the artifacts of a run; its id is artifactsID.
 	JournalArtifacts = "artifacts"
 )
 
-// artifactsID returns the id under which the directory of a run's artifacts is listed.
+// artifactsID returns the journal id of a run's artifact directory.
 func artifactsID(run string) string { return run + ".artifacts" }
 
-// createFile makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
-// journal, an end may stay unknown, and no more.
+// createFile creates the journal's file, or replaces it, with all unended entries. It returns no error: without a
+// journal, an end may stay unknown, nothing worse.
 func (j *Journal) createFile() {
 	if os.MkdirAll(j.dir, 0o700) != nil {
 		return
@@ -82,7 +81,7 @@ func (j *Journal) createFile() {
 		return
 	}
 	text := strings.Join(slices.Sorted(maps.Values(j.open)), "")
-	path := cmp.Or(j.path, filepath.Join(j.dir, id)) // where other processes look, which must find it locked
+	path := cmp.Or(j.path, filepath.Join(j.dir, id)) // other processes look here, and must find it locked
 	_, err = f.WriteString(text)
 	if err != nil || statefile.TryLock(f, false) != nil || os.Rename(f.Name(), path) != nil {
 		f.Close()
@@ -95,17 +94,17 @@ func (j *Journal) createFile() {
 	j.file, j.path, j.size = f, path, len(text)
 }
 
-// Add lists something until endRun or endSession.
+// Add adds an entry, until RemoveRun or RemoveSession.
 func (j *Journal) Add(kind, id, namespace string) {
 	j.appendEntry(id, "+ "+kind+" "+id+" "+namespace+"\n")
 }
 
-// AddArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
+// AddArtifacts adds a directory that receives the artifacts of a run, until RemoveArtifacts.
 func (j *Journal) AddArtifacts(run, namespace, dir string) {
 	j.appendEntry(artifactsID(run), "+ "+JournalArtifacts+" "+artifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
 }
 
-// RemoveArtifacts takes the directory of a run's artifacts off.
+// RemoveArtifacts removes the entry of a run's artifact directory.
 func (j *Journal) RemoveArtifacts(run string) { j.removeEntry(artifactsID(run), false) }
 
 func (j *Journal) appendEntry(id, line string) {
@@ -122,11 +121,11 @@ func (j *Journal) appendEntry(id, line string) {
 	j.writeLine(j.open[id])
 }
 
-// RemoveRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
-// the session's id.
+// RemoveRun removes the entry of a run or a job. It ignores sessions: a row about a session that could not be ended
+// has the session's id.
 func (j *Journal) RemoveRun(id string) { j.removeEntry(id, false) }
 
-// RemoveSession takes a session off.
+// RemoveSession removes the entry of a session.
 func (j *Journal) RemoveSession(id string) { j.removeEntry(id, true) }
 
 func (j *Journal) removeEntry(id string, session bool) {
@@ -138,7 +137,7 @@ func (j *Journal) removeEntry(id string, session bool) {
 	}
 }
 
-// writeLine appends a line. It keeps the file small, however long its process lives.
+// writeLine appends a line, and rewrites a file that has grown too large.
 func (j *Journal) writeLine(line string) {
 	if j.file == nil {
 		return
@@ -149,7 +148,7 @@ func (j *Journal) writeLine(line string) {
 	}
 }
 
-// Close removes the journal of a process, unless ends are missing that could not be recorded.
+// Close removes the journal's file, unless ends could not be recorded.
 func (j *Journal) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -163,10 +162,10 @@ func (j *Journal) Close() {
 	j.file, j.dir = nil, ""
 }
 
-// journalEntry is what a journal lists.
+// journalEntry is an entry of a journal.
 type journalEntry struct{ Kind, ID, Namespace, Dir string }
 
-// readUnended returns what a journal lists that has not ended.
+// readUnended returns the entries of a journal that have not ended.
 func readUnended(f *os.File) []journalEntry {
 	var all []journalEntry
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -195,10 +194,10 @@ type crashLog interface {
 	rowReader
 }
 
-// RecordCrashes writes to a log the ends of what killed processes have left, which is listed in the directory of
-// journals of that log, and removes the files that they had not saved yet. A journal stays until all of its ends are in
-// the log, or owed to it. tell, if it is not nil, is called with each row.
-func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind, run, namespace string, data map[string]any)) {
+// RecordCrashes records the ends of effects that killed processes left in the journal directory of a log, and removes
+// their unsaved files. A journal stays until the log has all of its ends, or owes them. notify, if not nil, is called
+// with each row.
+func RecordCrashes(ctx context.Context, log crashLog, dir string, notify func(kind, run, namespace string, data map[string]any)) {
 	ctx, cancel := context.WithTimeout(ctx, maxCrashes)
 	defer cancel()
 	entries, _ := os.ReadDir(dir)
@@ -211,28 +210,28 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && hasItsName(f) && recordUnended(ctx, log, readUnended(f), tell) == nil { // else its process lives
+		if statefile.TryLock(f, false) == nil && hasItsName(f) && recordUnended(ctx, log, readUnended(f), notify) == nil { // a live process holds the lock
 			os.Remove(f.Name())
 		}
 		f.Close()
 	}
 }
 
-// hasItsName reports whether f still has its name: a process that lives may have put another file in its place.
+// hasItsName reports whether f still has its name: a live process may have replaced the file.
 func hasItsName(f *os.File) bool {
 	opened, err := f.Stat()
 	there, err2 := os.Stat(f.Name())
 	return err == nil && err2 == nil && os.SameFile(opened, there)
 }
 
-// removeAbandonedJournal removes a journal that its process was killed over making.
+// removeAbandonedJournal removes an unlocked journal whose process was killed while it created the file.
 func removeAbandonedJournal(dir string, e os.DirEntry) {
 	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > statefile.AbandonedAge {
 		os.Remove(filepath.Join(dir, e.Name()))
 	}
 }
 
-func recordUnended(ctx context.Context, log crashLog, all []journalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
+func recordUnended(ctx context.Context, log crashLog, all []journalEntry, notify func(kind, run, namespace string, data map[string]any)) error {
 	for _, l := range all {
 		run, kind, data, err := l.endRow(ctx, log)
 		if err != nil {
@@ -241,19 +240,19 @@ func recordUnended(ctx context.Context, log crashLog, all []journalEntry, tell f
 		if kind == "" {
 			continue
 		}
-		// The disk that was full when the process was killed may be full yet, and this one may live for long.
+		// The disk may still be full, as when the process was killed, so the log may write this entry later.
 		_, err = log.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: l.Namespace, Data: data, Late: true})
 		if err != nil && !errors.As(err, new(*audit.Owed)) {
 			return err
 		}
-		if tell != nil {
-			tell(kind, run, l.Namespace, data)
+		if notify != nil {
+			notify(kind, run, l.Namespace, data)
 		}
 	}
 	return nil
 }
 
-// endRow returns the row of the end of what an entry lists; kind "" says that it needs none.
+// endRow returns the row about the end of an entry; kind "" means that it needs none.
 func (l journalEntry) endRow(ctx context.Context, log rowReader) (run, kind string, data Facts, err error) {
 	if l.Kind == JournalArtifacts {
 		run = strings.TrimSuffix(l.ID, artifactsID(""))
@@ -272,8 +271,8 @@ func (l journalEntry) endRow(ctx context.Context, log rowReader) (run, kind stri
 	return l.ID, kind, data, nil
 }
 
-// removeUnsaved removes from a directory of the host what a killed process had not saved there, and returns what the
-// row about that says. What it had saved, its receipt vouches for, and no list of sums says that this is all.
+// removeUnsaved removes the unsaved files of a killed process from an artifact directory, and returns the facts of a
+// row about that. The receipt covers the saved files; no list of sums claims that these are all.
 func removeUnsaved(ctx context.Context, dir, run string) (Facts, error) {
 	removed, err := hostfs.RemoveStaged(ctx, dir, run)
 	if ctx.Err() != nil {
@@ -286,16 +285,16 @@ func removeUnsaved(ctx context.Context, dir, run string) (Facts, error) {
 	return data, nil
 }
 
-// Past is what the log has of a run or a session that this server does not know any more.
+// Past is a run or a session that only the log knows.
 type Past struct {
 	ID, Namespace string
-	Session       bool // it is one
+	Session       bool // it is a session, not a run
 	Began         time.Time
-	Ended         string // how, as in a result or in session.Info; "" is unknown
+	Ended         string // as in a result or in session.Info; "" is unknown
 	Reason        string
 }
 
-// FindPast returns what the log has of a run or a session of a namespace, as far as its rows are here.
+// FindPast finds a run or a session of a namespace in the rows of the log that are here.
 func (p *Pipeline) FindPast(ctx context.Context, namespace, id string) (Past, bool) {
 	log, can := p.Config.Audit.(rowReader)
 	if !can {
@@ -305,7 +304,7 @@ func (p *Pipeline) FindPast(ctx context.Context, namespace, id string) (Past, bo
 	return past, err == nil && (!past.Began.IsZero() || past.Ended != "")
 }
 
-// readPast returns also what the row of its start says.
+// readPast finds a run or a session in the log; start is the data of its first row.
 func readPast(ctx context.Context, log rowReader, namespace, id string) (past Past, start Facts, err error) {
 	past, start = Past{ID: id, Namespace: namespace}, Facts{}
 	if id == "" {
@@ -324,7 +323,7 @@ func readPast(ctx context.Context, log rowReader, namespace, id string) (past Pa
 		case event.SessionKilled:
 			past.Ended = end.Why
 		case event.ExecutionCompleted, event.ExecutionFailed, event.ExecutionTimeout, ExecutionRefused, ExecutionLost:
-			if past.Session { // a session could not be ended, say
+			if past.Session { // for example a session that could not be ended
 				continue
 			}
 			past.Ended, past.Reason = cmp.Or(end.Ended, strings.TrimPrefix(row.Kind, "execution.")), end.Reason
@@ -333,11 +332,11 @@ func readPast(ctx context.Context, log rowReader, namespace, id string) (past Pa
 	return past, start, nil
 }
 
-// String says in words what became of it.
+// String describes how the run or session ended.
 func (p Past) String() string {
 	switch {
 	case p.Ended == "":
-		return fmt.Sprintf("began %s, and its end is not recorded", p.Began.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("began %s, its end is not recorded", p.Began.UTC().Format(time.RFC3339))
 	case p.Reason != "":
 		return p.Ended + ": " + p.Reason
 	}

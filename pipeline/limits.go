@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// namespaceLimits holds the limits of namespaces that were set while the server runs.
+// namespaceLimits holds limits of namespaces that were changed while the server runs.
 type namespaceLimits struct {
 	mu   sync.Mutex
 	each map[string]Bounds
@@ -23,51 +23,51 @@ func (s *namespaceLimits) bounds(namespace string) Bounds {
 	return s.each[namespace]
 }
 
-// Set changes the limits of a namespace; zero fields keep theirs.
+// Set changes the limits of a namespace; zero fields are unchanged.
 func (s *namespaceLimits) Set(namespace string, b Bounds) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.each[namespace] = b.Or(s.each[namespace])
 }
 
-// LimitsInForce are the limits of a run in this namespace that asks for none, and the caps of all.
+// LimitsInForce returns the default limits of a run in this namespace, and the caps.
 func (p *Pipeline) LimitsInForce(namespace string) (limits, caps Bounds) {
 	b := p.NamespaceLimits.bounds(NamespaceOrDefault(namespace)).Or(p.Config.Limits)
 	return b.AtMost(p.Config.Caps), p.Config.Caps
 }
 
-// LimitsOf returns limits in the units that people set them in.
+// LimitsOf converts limits to the units that people use.
 func LimitsOf(b Bounds) Limits {
 	return Limits{RAM: b.RAM >> 20, CPU: b.CPU, Wall: b.Wall.Seconds(), Processes: b.Processes, Output: b.Output, Disk: b.Disk >> 20}
 }
 
-// BoundsOf converts limits from the units that people set them in. It is the reverse of LimitsOf.
+// BoundsOf converts limits from the units that people use. It is the reverse of LimitsOf.
 func BoundsOf(l Limits) Bounds {
 	return Bounds{Limits: backends.Limits{RAM: l.RAM << 20, CPU: l.CPU, Wall: time.Duration(l.Wall * float64(time.Second)), Processes: l.Processes, Disk: l.Disk << 20}, Output: l.Output}
 }
 
-// Bounds are limits of a run, or what an operator allows at most. A zero field is the default.
+// Bounds are limits of a run, or an operator's caps. A zero field is the default.
 type Bounds struct {
 	backends.Limits
 	Output int64 // bytes of stdout, and as many of stderr
 }
 
-// DefaultBounds are the limits of a run for which neither operator nor caller names others.
+// DefaultBounds are the limits of a run if neither operator nor caller sets others.
 var DefaultBounds = Bounds{Limits: backends.DefaultLimits, Output: 1 << 20}
 
-// DefaultCaps bound what a caller can ask for, where the operator does not.
+// DefaultCaps bound a caller's limits if the operator sets no caps.
 var DefaultCaps = Bounds{
 	Limits: backends.Limits{
 		RAM:       8 << 30,
 		Wall:      time.Hour,
 		CPU:       float64(runtime.GOMAXPROCS(0)),
 		Processes: 4096,
-		Disk:      8 << 30, // a tmpfs: this is RAM, too
+		Disk:      8 << 30, // a tmpfs, so this is RAM too
 	},
-	Output: 64 << 20, // a run's output is in our memory as a whole
+	Output: 64 << 20, // our memory holds the whole output of a run
 }
 
-// Or returns b with the fields of d where it has none.
+// Or returns b with its zero fields taken from d.
 func (b Bounds) Or(d Bounds) Bounds {
 	if b.Output > 0 {
 		d.Output = b.Output
@@ -75,12 +75,12 @@ func (b Bounds) Or(d Bounds) Bounds {
 	return Bounds{b.Limits.WithFallback(d.Limits), d.Output}
 }
 
-// AtMost returns b with no field above that of caps.
+// AtMost returns b with each field at most that of caps.
 func (b Bounds) AtMost(caps Bounds) Bounds {
 	return Bounds{b.Limits.CappedBy(caps.Limits), min(b.Output, caps.Output)}
 }
 
-// A Bound is one field of Bounds, in the unit and under the name that people set it with.
+// A Bound is one field of Bounds, with the name and unit that people use.
 type Bound struct {
 	Name string // as in --name and in "limits.name" and "caps.name" of the configuration
 	flag remedy.Name
@@ -88,7 +88,7 @@ type Bound struct {
 	Get  func(Bounds) float64
 }
 
-// AllBounds are all of them.
+// AllBounds lists all fields of Bounds.
 var AllBounds = []Bound{
 	{"ram_mb", remedy.RAM, "MB", func(b Bounds) float64 { return float64(b.RAM) / (1 << 20) }},
 	{"timeout_seconds", remedy.Timeout, "seconds", func(b Bounds) float64 { return b.Wall.Seconds() }},
@@ -98,9 +98,9 @@ var AllBounds = []Bound{
 	{"output_bytes", remedy.Output, "bytes", func(b Bounds) float64 { return float64(b.Output) }},
 }
 
-// ResolveLimits returns what a run may use: what it asks for, or the operator's default, which is never
-// above the operator's cap. Asking for more than the cap is refused, not cut down: a program that
-// gets less than its caller counted on fails later, and less clearly.
+// ResolveLimits returns the limits of a run: its own, or the operator's defaults, which never exceed the caps. A
+// limit above a cap is refused, not reduced: a program that gets less than its caller expects fails later, and less
+// clearly.
 func (p *Pipeline) ResolveLimits(namespace string, asked Bounds) (Bounds, error) {
 	limits := asked.Or(p.NamespaceLimits.bounds(namespace)).Or(p.Config.Limits)
 	for _, b := range AllBounds {
@@ -110,18 +110,17 @@ func (p *Pipeline) ResolveLimits(namespace string, asked Bounds) (Bounds, error)
 			return Bounds{}, Refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", FormatNumber(want), b.Unit), "leave it out for the default")
 		case want > limit:
 			most := FormatNumber(limit)
-			return Bounds{}, Refuse(StageValidate, fmt.Sprintf("%s %s asked for, and the operator's cap is %s", FormatNumber(want), b.Unit, most),
+			return Bounds{}, Refuse(StageValidate, fmt.Sprintf("%s %s exceed the operator's cap of %s", FormatNumber(want), b.Unit, most),
 				"ask for at most ", b.flag, " ", most, ", or ", remedy.Raise.With("caps."+b.Name))
 		}
 	}
 	return limits.AtMost(p.Config.Caps), nil
 }
 
-// FormatNumber returns f as people write it, without an exponent.
+// FormatNumber formats f without an exponent.
 func FormatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Limits bound a session, in the units that people set them in. The about tags are descriptions in the schemas of
-// tools.
+// Limits bound a session, in the units that people use. The about tags are descriptions in the schemas of tools.
 type Limits struct {
 	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
 	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
@@ -131,7 +130,7 @@ type Limits struct {
 	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
 }
 
-// CurrentUsage is what a session uses now.
+// CurrentUsage is the current resource use of a session.
 type CurrentUsage struct {
 	MemoryBytes int64   `json:"memory_bytes" about:"Bytes of memory."`
 	DiskBytes   int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`

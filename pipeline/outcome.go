@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Outcome is the result of one request. All of its text is free of the run's secrets: scrub removes them from each
-// field whose tag does not say otherwise.
+// Outcome is the result of one request. Its text contains no secrets: Scrub removes them from each field, as the
+// redact tags say.
 type Outcome struct {
 	ID        string `json:"id" redact:"-"`
 	Namespace string `json:"namespace" redact:"-"`
@@ -26,18 +26,18 @@ type Outcome struct {
 	Session   string `json:"session,omitempty"`
 
 	backends.End `redact:"-"`
-	// Interrupted is the signal by which the caller asked the program to end, SIGINT or SIGTERM: see Stop.
+	// Interrupted is the signal with which the caller stopped the program, SIGINT or SIGTERM: see Stopper.
 	Interrupted string `json:"interrupted,omitempty" redact:"-"`
 
-	Hit     []string `json:"hit,omitempty"` // limits that it ran into
+	Hit     []string `json:"hit,omitempty"` // limits that it reached
 	Refused *Error   `json:"refused,omitempty"`
 
 	Output
 	Displayed
-	Packages []packages.Package `json:"packages,omitempty"` // what was installed
+	Packages []packages.Package `json:"packages,omitempty"` // installed packages
 
 	signer.Manifest
-	// ArtifactsFailed says why artifacts could not be read or saved. The run itself stands.
+	// ArtifactsFailed is the error of artifacts that could not be read or saved. The run itself is valid.
 	ArtifactsFailed string `json:"artifacts_failed,omitempty"`
 
 	Proposed
@@ -47,49 +47,49 @@ type Outcome struct {
 	Timings Timings          `json:"timings"`
 	Usage
 
-	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
+	// Receipt is a signed DSSE envelope about the result; see signer.Receipt.
 	Receipt json.RawMessage `json:"receipt,omitempty" redact:"-"`
 
 	Hints    []Remedy `json:"hints,omitempty"`
 	Warnings []Remedy `json:"warnings,omitempty"`
 
-	late bool // see LateRow
+	late bool // see LateRowWarning
 }
 
-// Proposed are the changes to a directory of the host, which a person may apply.
+// Proposed are changes to a directory of the host that a person may apply.
 type Proposed struct {
 	Changes *changes.Set `json:"changes,omitempty"` // without its entries; nil if nothing changed
-	// ChangesFailed says why changes could not be stored.
+	// ChangesFailed is the error of changes that could not be stored.
 	ChangesFailed string `json:"changes_failed,omitempty"`
 }
 
-// Output is what a program wrote, as far as it is kept.
+// Output is the stored output of a program.
 type Output struct {
 	Stdout    string `json:"stdout" redact:"-"`
 	Stderr    string `json:"stderr" redact:"-"`
-	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
+	StdoutCut int64  `json:"stdout_cut"` // bytes cut at the end
 	StderrCut int64  `json:"stderr_cut"`
 }
 
-// Displayed is what code led to beside its output: see Request.Show.
+// Displayed holds the results of code other than its output: see Request.Show.
 type Displayed struct {
 	Value     kernel.Bundle   `json:"value,omitempty" redact:"cut"`    // of the last expression
 	Displays  []kernel.Bundle `json:"displays,omitempty" redact:"cut"` // images, tables
-	Error     *kernel.Error   `json:"error,omitempty"`                 // that ended a session's code
-	StateLost string          `json:"state_lost,omitempty"`            // why a session's variables are gone
+	Error     *kernel.Error   `json:"error,omitempty"`                 // ended a session's code
+	StateLost string          `json:"state_lost,omitempty"`            // why a session's variables are lost
 }
 
-// Usage is what a program took.
+// Usage is the resource use of a program.
 type Usage struct {
 	WallMS     float64 `json:"wall_ms"`        // of the program alone
 	CPUMS      float64 `json:"cpu_ms"`         // user and system, of all of its processes
 	PeakMemory int64   `json:"peak_memory"`    // bytes
-	Warm       bool    `json:"warm,omitempty"` // what ran it stood ready; never of a session's code
-	Cold       string  `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
+	Warm       bool    `json:"warm,omitempty"` // it ran in a prestarted process; never set for a session's code
+	Cold       string  `json:"cold,omitempty"` // why not, if processes are prestarted: "PYTHONPATH is read when Python starts"
 }
 
-// Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into
-// it; the first half of Audit happens at the same time.
+// Timings are the durations of a run's stages, in microseconds. Start covers the sandbox and its input files; the
+// first half of Audit overlaps it.
 type Timings struct {
 	Validate int64 `json:"validate"`
 	Queue    int64 `json:"queue"`
@@ -102,8 +102,7 @@ type Timings struct {
 	Total    int64 `json:"total"`
 }
 
-// MarshalJSON adds stdout_base64 and stderr_base64 where the output is not UTF-8, which JSON can't
-// hold without changing it.
+// MarshalJSON adds stdout_base64 and stderr_base64 for output that is not UTF-8, which JSON strings can't represent.
 func (r Outcome) MarshalJSON() ([]byte, error) {
 	type result Outcome
 	out := struct {
@@ -120,14 +119,14 @@ func (r Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// AddProgramResult adds how a program ended and what it took.
+// AddProgramResult adds the end and the usage of a program.
 func (r *Outcome) AddProgramResult(out backends.Result) {
 	r.End, r.Hit = out.End, out.Hit
 	r.Usage = Usage{Milliseconds(out.Wall), Milliseconds(out.CPU), out.PeakMemory, out.Warm, out.Cold}
 	r.Layers = append(r.Layers, out.Contained.Layers...)
 }
 
-// LayersInForce returns the names of the layers that held.
+// LayersInForce returns the names of the layers in force.
 func (r Outcome) LayersInForce() []string {
 	return backends.Containment{Layers: r.Layers}.InForce()
 }
@@ -137,7 +136,7 @@ func Milliseconds(d time.Duration) float64 {
 	return float64(d.Microseconds()) / 1000
 }
 
-// LateRowWarning says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
+// LateRowWarning returns a warning if the effect is done but the audit log does not have its row yet, else "".
 func (r Outcome) LateRowWarning() string {
 	if r.late {
 		return audit.OwedText

@@ -11,30 +11,30 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
 )
 
-// ProgramEnd holds what a program left when all of its processes had ended.
+// ProgramEnd holds the results of a program after all of its processes ended.
 type ProgramEnd struct {
 	backends.Result
 	Stdout, Stderr *output.Stream
 	Displays       *output.DisplayQueue
-	Measure        func(*ProgramEnd) // waits for a cell's usage; nil where it is known
-	ReaderTimeout  time.Duration     // see Stop.ReaderTimeout
+	Measure        func(*ProgramEnd) // waits for a cell's usage; nil if it is known
+	ReaderTimeout  time.Duration     // see Stopper.ReaderTimeout
 }
 
-// NewProgramEnd returns the end of a program that is about to run: keep bytes of each stream are kept. whole and display
-// are as in run.Streams.
+// NewProgramEnd prepares the results of a program that is about to run, and stores up to keep bytes of each stream.
+// whole and display are as in run.Streams.
 func NewProgramEnd(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *ProgramEnd {
 	return &ProgramEnd{Stdout: output.NewStream(keep, stdout, whole), Stderr: output.NewStream(keep, stderr, whole), Displays: output.NewDisplayQueue(display)}
 }
 
-// skipWriter is a writer to a stream that keeps the beginning of an output: how much comes after that is counted elsewhere,
-// where it can be.
+// skipWriter is a writer to a stream that stores the beginning of an output. The backend may discard and count the
+// rest.
 type skipWriter struct {
 	io.Writer
 	sink *output.Stream
 }
 
-// Spare implements [backends.Sparing]. The stream stands behind the redactor, so it is full of text without secrets:
-// nothing that comes later changes what was kept.
+// Spare implements [backends.Sparing]. The stream follows the redactor, so it is full of redacted text that later
+// output can't change.
 func (s skipWriter) Spare() *backends.Skip {
 	if !s.sink.IsFull() {
 		return nil
@@ -42,8 +42,8 @@ func (s skipWriter) Spare() *backends.Skip {
 	return &backends.Skip{Done: s.sink.Skip}
 }
 
-// OutputWriters returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out
-// what they hold back.
+// OutputWriters returns the writers for a program's output, which redact it before it is cut. close flushes the text
+// that they hold back.
 func (v Redactor) OutputWriters(o *ProgramEnd) (stdout, stderr io.Writer, close func() error) {
 	masked1, masked2 := v.Tokens.writer(o.Stdout), v.Tokens.writer(o.Stderr)
 	clean1, clean2 := v.writer(masked1), v.writer(masked2)
@@ -55,15 +55,15 @@ func (v Redactor) OutputWriters(o *ProgramEnd) (stdout, stderr io.Writer, close 
 	}
 }
 
-// StopWaitingForReaders has slow readers of the whole output hold nothing up once the program has been ended.
+// StopWaitingForReaders lets the program end without waiting for slow readers of the whole output.
 func (o *ProgramEnd) StopWaitingForReaders() {
 	o.Stdout.StopWaitingForReaders()
 	o.Stderr.StopWaitingForReaders()
 }
 
-// WaitForReaders waits until the caller's writers have all output of the result. It comes last, when the
-// sandbox and its slot in the queue are given back: a writer that blocks holds up only its own
-// caller, and only as long as that one wants to wait, or the run's Stop says.
+// WaitForReaders waits until the caller's writers have all output of the result. It comes last, after the sandbox and
+// its slots are released: a writer that blocks delays only its own caller, up to the end of ctx or the run's
+// ReaderTimeout.
 func (o *ProgramEnd) WaitForReaders(ctx context.Context) {
 	if o == nil {
 		return

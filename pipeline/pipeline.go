@@ -1,21 +1,20 @@
-// Package pipeline does whatever is done for a caller, one effect at a time: every program, page, package and host
-// command passes through Do.
+// Package pipeline performs effects for callers, one at a time: every program, page, package and host command passes
+// through Do.
 //
-//	request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
+// request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
 //
-// Its promises: a run's start is in the audit log before its program begins, and start and end are durable
-// before its result is handed out; secrets are taken out of all text before it is cut, logged or
-// returned; a layer that policy requires and the host can't give means that nothing runs; and when
-// Do returns, nothing of the run is left.
+// Its promises: a run's start is in the audit log before its program begins, and start and end are durable before its
+// result is returned; secrets are removed from all text before it is cut, logged or returned; if the host can't
+// provide a layer that policy requires, the program does not run; and when Do returns, nothing of the run is left.
 //
-// An effect has a subject, which its rows are about, plans, which decides and does nothing else, and comes to an
-// action, which Do has acquire, start, perform, seal and settle. It is defined by a package beside what it is about:
-// run (programs and cells), session, inside (files, processes and ports of a session), host, web, install. What these
-// share about a sandbox to be stands in containment. This package has what all effects share: the queue, rows,
-// redaction, receipts, the journal of what is under way, and the outcome.
+// An effect has a subject, which its rows are about. Its plan decides and has no effect itself; the resulting action
+// is acquired, started, performed, sealed and finished by Do. Each effect is defined by the package of its subject:
+// run (programs and cells), session, inside (files, processes and ports of a session), host, web, install. Package
+// containment has what they share about a planned sandbox. This package has what all effects share: the queue, rows,
+// redaction, receipts, the journal of running effects, and the outcome.
 //
-// A file calls what stands in those behind it, in this order: pipeline, effect, running, limits, run, output, receipt,
-// end, counters, record, outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
+// A file calls only files behind it in this order: pipeline, effect, running, limits, run, output, receipt, end,
+// counters, record, outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
 package pipeline
 
 import (
@@ -43,16 +42,16 @@ type Pipeline struct {
 	Config          Config
 	NamespaceLimits namespaceLimits
 	Active          registry
-	going           sync.WaitGroup // what Close waits for
-	parts           sync.Map       // what packages with effects of their own keep, by its type: see Part
+	going           sync.WaitGroup // goroutines that Close waits for
+	parts           sync.Map       // state of packages with effects, by type: see PackageState
 	mu              sync.Mutex
 	closers         []func()
 	closed          bool
-	leasesOf        atomic.Pointer[func(namespace, session string) vault.Leases] // of a session; nil while there is none
+	leasesOf        atomic.Pointer[func(namespace, session string) vault.Leases] // leases of a session; nil until SetSessionLeases
 	Journal         *Journal
 	Counters        *counters
 	Budget          *egress.Budget
-	policy          string // SHA-256 of cfg.Policy
+	policy          string // SHA-256 of Config.Policy
 }
 
 // Config holds the parts and the settings of a pipeline.
@@ -60,76 +59,75 @@ type Config struct {
 	Backends []backends.Backend // the first is the default
 	Audit    Recorder           // without one, every run is refused
 	Vault    *vault.Vault       // nil has no secrets
-	Bus      *event.Bus         // nil: nobody listens
-	Queue    *Queue             // nil: defaultSlots, and DefaultRoom that wait
+	Bus      *event.Bus         // nil: without listeners
+	Queue    *Queue             // nil: defaultSlots slots, DefaultQueueRoom places
 
 	Profile  string             // the default; "" is "hardened"
-	Profiles map[string]Profile // nil: those that the backends know, with all that they promise
-	Limits   Bounds             // of a run that asks for none; zero fields are DefaultBounds
-	Caps     Bounds             // what a run can ask for at most; zero fields are DefaultCaps
+	Profiles map[string]Profile // nil: those of the backends, with all layers that they promise
+	Limits   Bounds             // of a run that sets none; zero fields are DefaultBounds
+	Caps     Bounds             // maximum of a run's own limits; zero fields are DefaultCaps
 
 	Egress    Egress
-	Approvals *approval.Broker // asks people; nil: nobody can be asked
+	Approvals *approval.Broker // asks people; nil can't ask
 
 	RecordConfig
-	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
+	Protected []string // our files and directories that programs may neither read nor write: the log, keys, the configuration. Backends know them too
 
 	Homes string // directory of ours for the homes of agents, each of which one run may have; "" is none
 
-	Packages    *packages.Store   // nil: nothing can be installed
-	AskPackages bool              // a person must approve what is installed
+	Packages    *packages.Store   // nil refuses installs
+	AskPackages bool              // a person must approve installs
 	Results     *results.Store    // nil stores no results
-	Data        map[string]string // host directories that can be asked for, by name
+	Data        map[string]string // host directories that callers can mount, by name
 	Git         GitIdentity       // of commits in sandboxes
 	Runtimes    []Runtime         // languages of the operator
 
-	// Settings are the settings of packages that have effects of their own, such as *web.Config. What is not among them is
-	// off, or has its defaults.
+	// Settings are the settings of packages with effects, such as *web.Config. A package without an entry is off, or
+	// uses its defaults.
 	Settings []any
 
-	// Journal is a directory of ours beside the log, in which processes list what they have under way, so that its end is
-	// known also of one that is killed; "" is none.
+	// Journal is our directory beside the log, in which processes list their running effects, so that the end of a
+	// killed process is recorded too; "" keeps no journal.
 	Journal string
 
-	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
-	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
-	// and is not tidied.
+	// Temp is our directory for files that are mounted while a sandbox starts; leftovers of killed processes are
+	// removed. "" is os.TempDir, which all users share and which is not cleaned.
 	Temp string
 }
 
-// RecordConfig are the settings of what receipts, rows and results have.
+// RecordConfig are the settings of receipts, rows and results.
 type RecordConfig struct {
 	Keys          *signer.Keys // sign a receipt of each run; nil signs none
-	Policy        []byte       // what the operator decided, which receipts name by its SHA-256
-	Version       string       // of the program, as receipts name it
-	User          string       // of the operating system, for whom all is done; "" is unknown
-	UnknownTokens string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
+	Policy        []byte       // the operator's configuration; receipts contain its SHA-256
+	Version       string       // our version, for receipts
+	User          string       // user of the operating system that runs us; "" is unknown
+	UnknownTokens string       // handling of tokens that are not in the vault: UnknownWarn, UnknownMask or UnknownOff
 	Capture       Capture
 	Artifacts     ArtifactPolicy
 }
 
-// Recorder is the audit log. What it was given is durable when Append returns without an error, or, where
-// all entries say Soon, in the log at least; it may be called concurrently.
+// Recorder is the audit log. When Append returns without an error, the entries are durable or, if all entries have
+// Soon, at least in the log. Append may be called concurrently.
 type Recorder = approval.Recorder
 
-// Profile is an operator's demand of containment, which has a name.
+// Profile is an operator's named requirement for containment.
 type Profile struct {
 	Base    string   // the backend's own profile: "hardened" or "landlock"
-	Require []string // layers without which a run is refused; nil is what the backend promises
+	Require []string // a run without these layers is refused; nil: all that the backend promises
 }
 
-// ArtifactPolicy bounds the artifacts that are handed out.
+// ArtifactPolicy bounds the artifacts that are returned.
 type ArtifactPolicy struct {
 	MaxCount int   // files; 0 is the count of DefaultArtifacts
-	MaxBytes int64 // of all together; 0 is the bytes of DefaultArtifacts
-	// ShowSecrets hands artifacts out even if a leased secret is in them.
+	MaxBytes int64 // of all artifacts of a run; 0 is the bytes of DefaultArtifacts
+	// ShowSecrets returns artifacts even if they contain a leased secret.
 	ShowSecrets bool
 }
 
-// DefaultArtifacts applies where the operator sets no bounds.
+// DefaultArtifacts applies if the operator sets no bounds.
 var DefaultArtifacts = ArtifactPolicy{MaxCount: 1000, MaxBytes: 512 << 20}
 
-// DefaultQueueRoom is the number of runs that may wait where the operator sets none.
+// DefaultQueueRoom is the number of runs that may wait if the operator sets none.
 const DefaultQueueRoom = 256
 
 // New returns a pipeline with the settings of cfg.
@@ -157,7 +155,7 @@ func New(cfg Config) *Pipeline {
 	return p
 }
 
-// Close ends all that is under way, sessions with their programs and background runs among it, and waits for that.
+// Close ends all running effects, sessions with their programs and background runs included, and waits for them.
 func (p *Pipeline) Close() {
 	p.mu.Lock()
 	closers := p.closers
@@ -173,7 +171,7 @@ func (p *Pipeline) Close() {
 // Go calls f in a goroutine that Close waits for.
 func (p *Pipeline) Go(f func()) { p.going.Go(f) }
 
-// OnClose has Close call f, before what was registered earlier. It calls f at once where Close was called before.
+// OnClose registers f for Close, which calls the functions in reverse order. After Close, OnClose calls f at once.
 func (p *Pipeline) OnClose(f func()) {
 	p.mu.Lock()
 	closed := p.closed
@@ -184,12 +182,12 @@ func (p *Pipeline) OnClose(f func()) {
 	}
 }
 
-// SetSessionLeases has refusals be cleaned of the secrets of sessions, whose leases leasesOf returns.
+// SetSessionLeases sets the function that returns the leases of a session, so that refusals can be redacted.
 func (p *Pipeline) SetSessionLeases(leasesOf func(namespace, session string) vault.Leases) {
 	p.leasesOf.Store(&leasesOf)
 }
 
-// PackageSettings returns the settings of a package with effects of its own: the zero value where there are none.
+// PackageSettings returns the settings of a package with effects, or the zero value.
 func PackageSettings[T any](p *Pipeline) *T {
 	if settings := findSettings[T](p.Config.Settings); settings != nil {
 		return settings
@@ -197,7 +195,7 @@ func PackageSettings[T any](p *Pipeline) *T {
 	return new(T)
 }
 
-// EnsureSettings returns the settings of a package with effects of its own, which are added to c if it has none.
+// EnsureSettings returns the settings of a package with effects, and adds them to c if they are missing.
 func EnsureSettings[T any](c *Config) *T {
 	settings := findSettings[T](c.Settings)
 	if settings == nil {
@@ -207,7 +205,7 @@ func EnsureSettings[T any](c *Config) *T {
 	return settings
 }
 
-// findSettings returns the settings of a type, nil where there are none.
+// findSettings returns the settings of a type, or nil.
 func findSettings[T any](parts []any) *T {
 	for _, part := range parts {
 		if settings, is := part.(*T); is {
@@ -217,7 +215,7 @@ func findSettings[T any](parts []any) *T {
 	return nil
 }
 
-// PackageState returns what a package with effects of its own keeps with a pipeline, which is made the first time.
+// PackageState returns the state that a package with effects keeps in a pipeline. The first call opens it.
 func PackageState[T any](p *Pipeline, open func(*Pipeline) *T) *T {
 	key := reflect.TypeFor[T]()
 	if part, ok := p.parts.Load(key); ok {
@@ -227,15 +225,15 @@ func PackageState[T any](p *Pipeline, open func(*Pipeline) *T) *T {
 	return part.(func() *T)()
 }
 
-// Runtime is a language that the operator has named. In a word of its commands, {file} stands for the code's file, and
-// {program} for where Compile leaves a program. A command without {file} gets it as its last word, but for the Command
-// of what is compiled.
+// Runtime is a language that the operator defined. In its commands, {file} stands for the code's file, and {program}
+// for the output of Compile. A command without {file} gets it as its last word, except the Command of a compiled
+// language.
 type Runtime struct {
 	Name       string
 	Extensions []string // of its files, with the dot, in lower case
 	Command    []string // runs the code; its arguments follow
-	Compile    []string // makes the program first; nil is that there is none
-	Check      []string // looks at the syntax alone; nil is that nothing can
-	Kernel     []string // keeps a session, see [kernel.CustomLanguage]; nil is that it has none. In it, {driver} stands for a file that has Driver.
+	Compile    []string // builds the program first; nil: not compiled
+	Check      []string // checks only the syntax; nil: no check
+	Kernel     []string // runs sessions, see [kernel.CustomLanguage]; nil: no sessions. {driver} stands for a file with Driver.
 	Driver     string
 }

@@ -14,43 +14,43 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// SlotWeight returns how many slots of the queue a run with these limits takes: the cores that it may use.
+// SlotWeight returns the number of queue slots for a run with these limits: the cores that it may use.
 func SlotWeight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 
-// ErrBusy is the error of a queue that is full. Nothing was started; trying again later may work.
+// ErrBusy is the error of a full queue. Nothing was started; a later retry may work.
 var ErrBusy = errors.New("too many runs are waiting")
 
-// Queue bounds how much runs at once, and shares that: identities take turns, in each its namespaces, and in a
-// namespace the first that came is the first served. A namespace of a caller without an identity counts as one. A run
-// that has held its slots for longer than slotTime keeps them and runs on, but keeps nobody out any more: see
-// [Queue.mayExceed]. The number of those that wait is bounded, too, and who fills the waiting room gives up the newest
-// place to others that have fewer. All methods may be called concurrently.
+// Queue bounds the concurrent runs, and shares its slots fairly: identities take turns, each identity's namespaces
+// take turns, and a namespace is first come, first served. A namespace of callers without an identity counts as an
+// identity. A run that has held its slots for longer than SlotTime keeps them, but no longer blocks others: see
+// [Queue.mayExceed]. The number of waiting runs is bounded too: if the queue is full, the party with the most waiting
+// runs loses its newest to parties with fewer. All methods may be called concurrently.
 type Queue struct {
 	mu        sync.Mutex
 	Slots     int
-	room      int // how many may wait
-	taken     int // slots, also those beyond slots
-	waiting   int // how many do
-	returning int // how many of them have run before
+	room      int // maximum of waiting runs
+	taken     int // taken slots; may exceed Slots
+	waiting   int // number of waiting runs
+	returning int // those that have run before
 	parties   map[string]*party
-	turns     []*party // that wait; the first one is next
+	turns     []*party // with waiting runs; the first is next
 	running   []*ticket
-	aging     *time.Timer // admits again when a run has held its slots for slotTime
+	aging     *time.Timer // admits again when a run has held its slots for SlotTime
 }
 
-// SlotTime is how long a run that holds its slots keeps others out. Most runs take less, and an honest namespace waits
-// no longer.
+// SlotTime is the time for which a run with slots blocks others. Most runs are shorter, so a namespace below its
+// share waits no longer.
 const SlotTime = 500 * time.Millisecond
 
-// A party is who shares the queue with others: an identity, or a namespace of callers without one.
+// A party shares the queue with others: an identity, or a namespace of callers without one.
 type party struct {
 	owner string
 	taken int              // slots
 	lines map[string]*line // by namespace
-	turns []*line          // that wait; the first one is next
+	turns []*line          // with waiting runs; the first is next
 }
 
-// A line has what one party has in one namespace.
+// A line holds the slots and waiting runs of one party in one namespace.
 type line struct {
 	party     *party
 	namespace string
@@ -58,44 +58,43 @@ type line struct {
 	waiters   []*ticket
 }
 
-// A ticket gets one answer: nil when its run may begin, or why it may not.
+// A ticket receives one answer: nil when its run may begin, or an error.
 type ticket struct {
 	line      *line
 	weight    int
-	returning bool // it goes on with what it has begun
+	returning bool // its run continues
 	since     time.Time
-	answer    chan error // has room for the one answer
+	answer    chan error // buffered, for the one answer
 }
 
-// NewQueue returns a queue that lets runs of a weight of slots together run at once, and lets room
-// more wait. At least one can run.
+// NewQueue returns a queue that admits runs with a total weight of slots, and lets room more wait. At least one can
+// run.
 func NewQueue(slots, room int) *Queue {
 	return &Queue{Slots: max(slots, 1), room: max(room, 0), parties: map[string]*party{}}
 }
 
-// defaultSlots returns how many runs go on at once where nobody says it: as many as cores, and at least four, since
-// many programs sleep.
+// defaultSlots returns the default number of slots: one per core, and at least four, since many programs sleep.
 func defaultSlots(cores int) int { return max(cores, 4) }
 
-// maxSlots returns how many slots are taken at most, when some run for long and others want their share.
+// maxSlots returns the maximum of taken slots while long runs and others' shares overlap.
 func (q *Queue) maxSlots() int { return q.Slots + max(2*q.Slots, 4) }
 
-// QueueOwner returns who shares a queue as the caller of ctx.
+// QueueOwner returns the name of the party of ctx.
 func QueueOwner(ctx context.Context, namespace string) string {
 	return cmp.Or(CallerFrom(ctx).Identity, "namespace "+namespace)
 }
 
-// Acquire waits for slots and returns a function that releases them, which may be called more than once.
-// A weight below one counts as one, and a weight above all slots as all of them. onWait, if set, is
-// called before the first time that it has to wait, with how many wait by then.
+// Acquire waits for slots and returns a function that releases them, which may be called more than once. A weight
+// below one counts as one, and a weight above all slots as all of them. onWait, if set, is called before the first
+// wait, with the number of waiting runs.
 //
-// The error is ErrBusy or the cause of ctx; either way the caller holds nothing and waits nowhere.
+// The error is ErrBusy or the cause of ctx; the caller then holds no slots and has left the queue.
 func (q *Queue) Acquire(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
 	return q.acquire(ctx, namespace, weight, false, onWait)
 }
 
-// Reacquire is Enter for a run that gave its slots back and goes on: it is never refused, and in its namespace comes
-// before those that have not begun. Its caller bounds how many such runs there are. The error is the cause of ctx.
+// Reacquire is Acquire for a run that gave its slots back and continues: it is never refused, and precedes new runs
+// of its namespace. Its caller bounds the number of such runs. The error is the cause of ctx.
 func (q *Queue) Reacquire(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
 	return q.acquire(ctx, namespace, weight, true, onWait)
 }
@@ -124,7 +123,7 @@ func (q *Queue) acquire(ctx context.Context, namespace string, weight int, back 
 	}
 }
 
-// join queues a ticket and returns how many wait then, 0 if its run may begin at once.
+// join queues a ticket and returns the number of waiting runs, or 0 if its run may begin at once.
 func (q *Queue) join(t *ticket, owner, namespace string) (waiting int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,13 +137,13 @@ func (q *Queue) join(t *ticket, owner, namespace string) (waiting int, err error
 	last := q.ticketToEvict(t)
 	q.removeWaiter(last)
 	if last == t {
-		return 0, fmt.Errorf("%w: %d slots are taken and %d wait already", ErrBusy, q.taken, q.waiting)
+		return 0, fmt.Errorf("%w: %d slots are taken and %d runs wait", ErrBusy, q.taken, q.waiting)
 	}
-	last.answer <- fmt.Errorf("%w: others wait, and %q has the most places in the queue", ErrBusy, last.line.namespace)
+	last.answer <- fmt.Errorf("%w: %q has the most places in the queue, and others wait", ErrBusy, last.line.namespace)
 	return q.waiting, nil
 }
 
-// enqueue adds a ticket to its line: behind those that have run before if it has, else behind all.
+// enqueue adds a ticket to its line: a returning one before the new ones, else at the end.
 func (q *Queue) enqueue(t *ticket, owner, namespace string) {
 	p := q.parties[owner]
 	if p == nil {
@@ -171,7 +170,7 @@ func (q *Queue) enqueue(t *ticket, owner, namespace string) {
 	q.waiting++
 }
 
-// countNew counts the waiters of a line that have not run yet. They are the last.
+// countNew counts the waiters of a line that have not run yet. They are at the end.
 func (l *line) countNew() (n int) {
 	for _, t := range slices.Backward(l.waiters) {
 		if t.returning {
@@ -190,9 +189,9 @@ func (p *party) countNew() (n int) {
 	return n
 }
 
-// ticketToEvict returns the ticket that has to go when there is no room for t: the newest of the longest line of the party with
-// the most, and t itself unless another has more. Without this, one namespace, or one identity by many of them, could
-// keep all others out by waiting a lot.
+// ticketToEvict returns the ticket to drop if there is no room for t: the newest of the longest line of the party
+// with the most waiters, and t itself unless another party has more. Otherwise one namespace, or one identity with
+// many of them, could fill the queue and lock all others out.
 func (q *Queue) ticketToEvict(t *ticket) *ticket {
 	p, l := t.line.party, t.line
 	for _, other := range q.turns {
@@ -209,19 +208,19 @@ func (q *Queue) ticketToEvict(t *ticket) *ticket {
 	return l.waiters[len(l.waiters)-1]
 }
 
-// abandon removes a ticket that has given up, or gives back the slots that it was granted at the same moment.
+// abandon removes a ticket whose caller gave up, or releases the slots that it was granted at the same moment.
 func (q *Queue) abandon(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.removeWaiter(t):
-	case <-t.answer == nil: // at the same moment
+	case <-t.answer == nil: // granted meanwhile
 		q.releaseSlots(t)
 	}
-	q.admit() // the one behind may be lighter
+	q.admit() // the next ticket may be lighter
 }
 
-// releaseAndAdmit releases a ticket's slots, and lets others in.
+// releaseAndAdmit releases a ticket's slots, and admits waiting runs.
 func (q *Queue) releaseAndAdmit(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -229,7 +228,7 @@ func (q *Queue) releaseAndAdmit(t *ticket) {
 	q.admit()
 }
 
-// removeWaiter takes t out of its line and reports whether it was there. Another line and another party have the next turn.
+// removeWaiter removes t from its line and reports whether it was waiting.
 func (q *Queue) removeWaiter(t *ticket) bool {
 	l, p := t.line, t.line.party
 	i := slices.Index(l.waiters, t)
@@ -259,7 +258,7 @@ func removeElement[E comparable](list []E, e E) []E {
 	return list
 }
 
-// moveToEnd returns list with its element e, if it is there, as the last.
+// moveToEnd returns list with its element e, if present, moved to the end.
 func moveToEnd[E comparable](list []E, e E) []E {
 	if slices.Contains(list, e) {
 		list = append(removeElement(list, e), e)
@@ -267,7 +266,7 @@ func moveToEnd[E comparable](list []E, e E) []E {
 	return list
 }
 
-// dropEmptyLine drops a line that has nothing in the queue.
+// dropEmptyLine drops a line without slots and waiters.
 func (q *Queue) dropEmptyLine(l *line) {
 	if l.taken == 0 && len(l.waiters) == 0 {
 		delete(l.party.lines, l.namespace)
@@ -277,7 +276,7 @@ func (q *Queue) dropEmptyLine(l *line) {
 	}
 }
 
-// admit lets in all that may run now.
+// admit admits all runs that may start now.
 func (q *Queue) admit() {
 	for t := q.nextTicket(); t != nil; t = q.nextTicket() {
 		q.assignSlots(t)
@@ -289,9 +288,8 @@ func (q *Queue) admit() {
 	q.scheduleAdmission()
 }
 
-// nextTicket returns the ticket that may run now, nil if there is none. A heavy one whose turn it is holds up the lighter
-// ones behind it, or else it would never come in; but not those that have less than their share, while it waits for
-// runs that take long.
+// nextTicket returns the ticket that may run now, or nil. A heavy ticket at the front blocks lighter ones behind it,
+// or it would never be admitted; but while it waits for long runs, it does not block lines below their share.
 func (q *Queue) nextTicket() *ticket {
 	if len(q.turns) == 0 {
 		return nil
@@ -315,10 +313,10 @@ func (q *Queue) nextTicket() *ticket {
 	return nil
 }
 
-// mayExceed reports whether a line may take slots beside those of runs that have held theirs for longer than slotTime:
-// it has none yet, or its party less than its share; the slots that are taken stay below most; but for its first, no
-// party takes more than it leaves to others; and half of the slots beyond those of the queue are for namespaces that
-// have none, or else one tenant would have all by many identities.
+// mayExceed reports whether a line may take slots beside runs that have held theirs for longer than SlotTime. All of
+// these must hold: the line has no slots yet, or its party is below its share; the total stays within maxSlots; a
+// party with slots takes at most as many as it leaves to others; and half of the extra slots are reserved for
+// namespaces without slots, or one tenant could take all with many identities.
 func (q *Queue) mayExceed(l *line, weight int) bool {
 	p := l.party
 	share := l.taken == 0 || (p.taken+weight)*len(q.parties) <= q.Slots
@@ -329,7 +327,7 @@ func (q *Queue) mayExceed(l *line, weight int) bool {
 	return share && left >= 0 && (p.taken == 0 || p.taken+weight <= left)
 }
 
-// slotsTakenIn returns the slots of a namespace, of all parties.
+// slotsTakenIn returns the slots that all parties hold in a namespace.
 func (q *Queue) slotsTakenIn(namespace string) (slots int) {
 	for _, p := range q.parties {
 		if l := p.lines[namespace]; l != nil {
@@ -339,7 +337,7 @@ func (q *Queue) slotsTakenIn(namespace string) (slots int) {
 	return slots
 }
 
-// slotsOfYoungRuns returns the slots of the runs that have held theirs for less than slotTime.
+// slotsOfYoungRuns returns the slots of the runs that have held theirs for less than SlotTime.
 func (q *Queue) slotsOfYoungRuns() (slots int) {
 	for _, t := range slices.Backward(q.running) {
 		if time.Since(t.since) >= SlotTime {
@@ -350,7 +348,7 @@ func (q *Queue) slotsOfYoungRuns() (slots int) {
 	return slots
 }
 
-// scheduleAdmission has the queue admit again when the next run has held its slots for slotTime, if somebody waits for that.
+// scheduleAdmission schedules admit for the time when the next run has held its slots for SlotTime, if runs wait.
 func (q *Queue) scheduleAdmission() {
 	if q.aging != nil {
 		q.aging.Stop()
@@ -370,7 +368,7 @@ func (q *Queue) scheduleAdmission() {
 	}
 }
 
-// assignSlots assigns slots to a ticket. The caller holds the lock, as for release.
+// assignSlots assigns slots to a ticket. The caller holds the lock, as for releaseSlots.
 func (q *Queue) assignSlots(t *ticket) {
 	t.since = time.Now()
 	q.running = append(q.running, t)
@@ -388,13 +386,13 @@ func (q *Queue) releaseSlots(t *ticket) {
 	q.dropEmptyLine(t.line)
 }
 
-// Load counts the slots and the waiting requests of a queue. Slots are what runs take while they run: one each, and
-// more where one may use several cores.
+// Load counts the slots and the waiting requests of a queue. A run takes one slot, or more if it may use several
+// cores.
 type Load struct {
 	Slots      int             `json:"slots"`
-	Running    int             `json:"running"` // slots that are taken; more than Slots while some run for long and others have less than their share
+	Running    int             `json:"running"` // taken slots; more than Slots while long runs overlap with others' shares
 	Waiting    int             `json:"waiting"` // requests
-	Room       int             `json:"room"`    // how many requests may wait
+	Room       int             `json:"room"`    // maximum of waiting requests
 	Namespaces []NamespaceLoad `json:"namespaces"`
 }
 
@@ -405,7 +403,7 @@ type NamespaceLoad struct {
 	Waiting   int    `json:"waiting"` // requests
 }
 
-// Load returns the load of the queue, namespaces by name; those that have nothing in it are left out.
+// Load returns the load of the queue: namespaces by name, without idle ones.
 func (p *Pipeline) Load() Load { return p.Config.Queue.load() }
 
 // ForNamespaces returns the load of some namespaces. Slots and Room are those of the whole queue.

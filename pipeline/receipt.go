@@ -14,11 +14,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// MaxPackages is how many of the packages that were installed a row or a receipt names.
+// MaxPackages bounds the installed packages that a row or a receipt names.
 const MaxPackages = 1000
 
-// SignOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
-// the workspace, the script among them.
+// SignOutcome signs the receipt of the run, and adds it to the row of the run's end. inputs are the files that we
+// wrote into the workspace, the script included.
 func (r *Run) SignOutcome(ctx context.Context, out *ProgramEnd, inputs map[string]string) error {
 	ctx, cancel := WithFinishTimeout(ctx)
 	defer cancel()
@@ -39,8 +39,8 @@ func (r *Run) SignOutcome(ctx context.Context, out *ProgramEnd, inputs map[strin
 	return nil
 }
 
-// newReceipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out
-// is nil where nothing ran in a sandbox of the run.
+// newReceipt returns the receipt of the returned result: redacted output, cut unless the caller got all of it. out is
+// nil if no program ran in a sandbox of the run.
 func (r *Run) newReceipt(out *ProgramEnd, inputs map[string]string) signer.Receipt {
 	res := &r.Outcome
 	x := signer.Receipt{
@@ -69,7 +69,7 @@ func (r *Run) newReceipt(out *ProgramEnd, inputs map[string]string) signer.Recei
 	for _, l := range r.Leases {
 		x.Secrets = append(x.Secrets, l.Names()...)
 	}
-	if len(inputs) > r.ownFiles { // a script is among them
+	if len(inputs) > r.ownFiles { // the script is one of them
 		x.InputsSHA256 = hashInputs(inputs)
 	}
 	for i, d := range res.Egress {
@@ -93,13 +93,13 @@ func (r *Run) newReceipt(out *ProgramEnd, inputs map[string]string) signer.Recei
 
 // TooLargeError returns the error for a file of more than limit bytes.
 func TooLargeError(name string, limit int64) error {
-	return Refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less")
+	return Refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, the maximum for a copy", name, limit), "copy a smaller file")
 }
 
-// ReadArtifact reads what a run of the namespace left.
+// ReadArtifact reads an artifact of an earlier run of the namespace.
 func (r *Run) ReadArtifact(run, name string, limit int64) ([]byte, error) {
 	if r.Pipeline.Config.Results == nil {
-		return nil, Refuse(StageValidate, "nothing is kept of runs here", "a server keeps it: sandboxmcp serve")
+		return nil, Refuse(StageValidate, "this process does not store results of runs", "use a server: sandboxmcp serve")
 	}
 	k, err := r.Pipeline.Config.Results.Get(run)
 	if err == nil && k.Namespace != r.Outcome.Namespace {
@@ -118,7 +118,7 @@ func (r *Run) ReadArtifact(run, name string, limit int64) ([]byte, error) {
 	return nil, err
 }
 
-// StoreFile puts content into the result store, of so many bytes at most, and closes it.
+// StoreFile saves content, of at most most bytes, in the result store, and closes it.
 func (r *Run) StoreFile(ctx context.Context, name string, most int64, content io.ReadCloser) error {
 	var dir *os.Root
 	defer func() {
@@ -133,7 +133,7 @@ func (r *Run) StoreFile(ctx context.Context, name string, most int64, content io
 		return dir, err
 	}, EmptyDir: true, MaxCount: 1, MaxBytes: most, Redact: r.Clean})
 	if err == nil && len(m.Artifacts) == 0 {
-		err = Refuse(StageBackend, fmt.Sprintf("%.80q can't be kept: %s", r.Clean(name), m.Why), "take less at once")
+		err = Refuse(StageBackend, fmt.Sprintf("%.80q can't be stored: %s", r.Clean(name), m.Why), "copy a smaller file")
 	}
 	if err != nil {
 		return err
@@ -142,14 +142,14 @@ func (r *Run) StoreFile(ctx context.Context, name string, most int64, content io
 	return r.Pipeline.Config.Results.Save(ctx, results.Record{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Name: r.Outcome.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.Outcome.Artifacts})
 }
 
-// StoreResult stores the result for later requests. If that fails, the run's result stands.
+// StoreResult stores the result for later requests. If that fails, the result has a warning.
 func (r *Run) StoreResult(ctx context.Context) {
 	if r.Pipeline.Config.Results == nil {
 		return
 	}
 	res := r.Outcome
 	res.Stdout, res.Stderr, res.Receipt = "", "", nil // the log has the receipt
-	text, err := res.MarshalJSON()                    // json.Marshal would read what this returns once more
+	text, err := res.MarshalJSON()                    // json.Marshal would validate the returned JSON once more
 	if err == nil {
 		k := results.Record{
 			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
@@ -159,6 +159,6 @@ func (r *Run) StoreResult(ctx context.Context) {
 		err = r.Pipeline.Config.Results.Save(ctx, k)
 	}
 	if err != nil {
-		r.Warn(r.Clean(HidePaths("the result can't be kept for later: "+err.Error(), err)))
+		r.Warn(r.Clean(HidePaths("the result can't be stored: "+err.Error(), err)))
 	}
 }

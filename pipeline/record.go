@@ -21,11 +21,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// ExecutionRefused is a kind of row. Listeners are told execution.failed.
+// ExecutionRefused is the kind of row of a refused run. Listeners get execution.failed instead.
 const ExecutionRefused = "execution.refused"
 
-// What one row may hold: the log takes 1 MiB a row, and a program that leaves a thousand long
-// names behind must not be able to make its own record impossible.
+// Bounds of one row: the log takes 1 MiB per row, and a program with a thousand long file names must not be able to
+// prevent its own record.
 const (
 	maxItems  = 100
 	maxNames  = 64 << 10 // bytes of all artifacts' names together, before JSON escapes them
@@ -36,7 +36,7 @@ const (
 // Facts describe a run in each of its rows: names, sizes and hashes, never code, values or output.
 type Facts map[string]any
 
-// EnvFacts names variables.
+// EnvFacts returns the names of variables.
 func EnvFacts(env []string) Facts {
 	var names []string
 	for _, kv := range env {
@@ -48,13 +48,14 @@ func EnvFacts(env []string) Facts {
 	return f
 }
 
-// AddCallerFacts adds for whom it is done: an agent's program, by what it calls itself, and the user of the operating system.
+// AddCallerFacts adds the caller: the agent's program, by the name that it reports, and the user of the operating
+// system.
 func (r *Run) AddCallerFacts(client string) {
 	r.Facts.AddIf("client", client, len(client))
 	r.Facts.AddIf("user", r.Pipeline.Config.User, len(r.Pipeline.Config.User))
 }
 
-// MarshalJSON implements [json.Marshaler], without the copy of each value that reflection over a map makes.
+// MarshalJSON implements [json.Marshaler] without the copies that reflection over a map makes.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	out := bytes.NewBuffer(make([]byte, 0, 1<<10))
 	e := json.NewEncoder(out)
@@ -65,7 +66,7 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 		if err := e.Encode(&keys[i]); err != nil {
 			return nil, err
 		}
-		out.Truncate(out.Len() - 1) // the line's end
+		out.Truncate(out.Len() - 1) // the newline
 		out.WriteByte(':')
 		if err := e.Encode(f[key]); err != nil {
 			return nil, err
@@ -79,18 +80,18 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// AddIf leaves out what there is none of.
+// AddIf adds a value unless count is 0.
 func (f Facts) AddIf(key string, value any, count int) {
 	if count > 0 {
 		f[key] = value
 	}
 }
 
-// LongText is text that may be as long as maxReason.
+// LongText is text of at most MaxReason bytes in a row.
 type LongText string
 
-// cleanFact takes secrets out of the text in v, and then returns its beginning, and that of each
-// list. Applied twice it would cut twice.
+// cleanFact removes secrets from v and then cuts texts and lists. It must not be applied twice, which would cut
+// twice.
 func (r *Run) cleanFact(v any) any {
 	switch t := v.(type) {
 	case string:
@@ -114,13 +115,13 @@ func (r *Run) cleanFact(v any) any {
 	return v
 }
 
-// AddRow keeps an entry for the next time that something is written to the log.
+// AddRow adds an entry to those that FlushRows writes.
 func (r *Run) AddRow(kind string, data Facts) { r.appendRow(kind, nil, data) }
 
-// AddRunRow notes something about the run as a whole, with all that is known of it.
+// AddRunRow adds an entry about the run as a whole, with all of its facts.
 func (r *Run) AddRunRow(kind string, data Facts) { r.appendRow(kind, r.Facts, data) }
 
-// appendRow notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a
+// appendRow adds an entry with facts and more, redacted and bounded. The text must not be cut before, because half a
 // secret is not recognized.
 func (r *Run) appendRow(kind string, f, more Facts) {
 	all := make(Facts, len(f)+len(more))
@@ -132,12 +133,11 @@ func (r *Run) appendRow(kind string, f, more Facts) {
 	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Data: all})
 }
 
-// FlushRows makes the noted entries durable, and then tells the listeners: nobody hears of what the
-// log does not hold.
+// FlushRows makes the added entries durable, and then notifies the listeners: they get only events that the log has.
 func (r *Run) FlushRows(ctx context.Context) error {
 	defer r.TimeStage(&r.Outcome.Timings.Audit)()
 	if r.Pipeline.Config.Audit == nil {
-		return &Error{Stage: StageAudit, Reason: "there is no audit log, and nothing runs without a record", Denied: true}
+		return &Error{Stage: StageAudit, Reason: "there is no audit log, and runs require one", Denied: true}
 	}
 	entries := r.entries
 	r.entries = nil
@@ -157,17 +157,17 @@ func (r *Run) FlushRows(ctx context.Context) error {
 	return nil
 }
 
-// publish tells the listeners of an event of the run.
+// publish sends an event of the run to the listeners.
 func (r *Run) publish(name string, data map[string]any) {
 	r.Pipeline.PublishEvent(name, r.Outcome.ID, r.Outcome.Namespace, data)
 }
 
-// IsEndRow reports whether a row of this kind is the end of a run.
+// IsEndRow reports whether rows of this kind record the end of a run.
 func IsEndRow(kind string) bool {
 	return kind == event.ExecutionCompleted || kind == event.ExecutionFailed || kind == event.ExecutionTimeout || kind == ExecutionRefused
 }
 
-// PublishEvent tells the listeners, unless it is something that only the log holds.
+// PublishEvent sends an event to the listeners, unless it is only for the log.
 func (p *Pipeline) PublishEvent(name, run, namespace string, data map[string]any) {
 	if name == ExecutionRefused || name == ExecutionLost {
 		name = event.ExecutionFailed
@@ -178,7 +178,7 @@ func (p *Pipeline) PublishEvent(name, run, namespace string, data map[string]any
 	p.Config.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
 }
 
-// RecordRow makes one entry durable that does not wait for the next of a run, and then tells the listeners.
+// RecordRow makes one entry durable at once, and then notifies the listeners.
 func (p *Pipeline) RecordRow(ctx context.Context, kind, run, namespace string, data Facts) error {
 	if _, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: namespace, Data: data}); err != nil {
 		return err
@@ -187,15 +187,15 @@ func (p *Pipeline) RecordRow(ctx context.Context, kind, run, namespace string, d
 	return nil
 }
 
-// RecordStart puts the run's start into the log. Until then its program must not begin. The disk is not waited
-// for: a killed server leaves the start, and the end is not durable before the start is.
+// RecordStart writes the run's start to the log. Until then its program must not begin. It does not wait for the
+// disk: the start survives a killed server, and the end is not durable before the start is.
 func (r *Run) RecordStart(ctx context.Context) error {
 	r.AddRunRow(event.ExecutionStarted, nil)
 	for i := range r.entries {
 		r.entries[i].Soon = true
 	}
 	var err error
-	if r.Pipeline.Config.Keys != nil { // nothing runs whose receipt could not be signed
+	if r.Pipeline.Config.Keys != nil { // a run requires a key for its receipt
 		_, err = r.Pipeline.Config.Keys.Current(ctx)
 	}
 	if err == nil {
@@ -203,11 +203,11 @@ func (r *Run) RecordStart(ctx context.Context) error {
 		err = r.FlushRows(ctx)
 	}
 	if err != nil {
-		if ctx.Err() != nil || errors.As(err, new(*audit.Unwritten)) { // else a disk that failed may have the row
+		if ctx.Err() != nil || errors.As(err, new(*audit.Unwritten)) { // after other errors the disk may have the row
 			r.Pipeline.Journal.RemoveRun(r.Outcome.ID)
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // then nothing was written
+			return context.Cause(ctx) // nothing was written
 		}
 		return unrecordedError(notStartedReason, true, err)
 	}
@@ -215,7 +215,7 @@ func (r *Run) RecordStart(ctx context.Context) error {
 	return nil
 }
 
-// endRowKind returns the kind of row for a run that ended this way.
+// endRowKind returns the kind of the end row for an end.
 func endRowKind(ended string) string {
 	switch ended {
 	case backends.EndedOK, backends.EndedExit, backends.EndedSignal:
@@ -226,7 +226,7 @@ func endRowKind(ended string) string {
 	return event.ExecutionFailed
 }
 
-// endFacts returns what the row of a run's end says on top of the facts.
+// endFacts returns the additional facts of the row of a run's end.
 func (r *Run) endFacts(inputs map[string]string) Facts {
 	res := &r.Outcome
 	f := Facts{
@@ -239,7 +239,7 @@ func (r *Run) endFacts(inputs map[string]string) Facts {
 	if res.Interrupted != "" {
 		f["interrupted"] = res.Interrupted
 	}
-	if res.Warm { // what such programs share with each other is for who reads the log to know
+	if res.Warm { // warm programs share state, which auditors need to know
 		f["warm"] = true
 	}
 	f.AddIf("signal", res.Signal, len(res.Signal))
@@ -252,15 +252,15 @@ func (r *Run) endFacts(inputs map[string]string) Facts {
 	if len(res.Artifacts) > 0 {
 		f["artifact_list"], f["artifacts_sha256"] = r.listArtifacts(), res.SumsSHA256()
 	}
-	if n := len(inputs) - r.ownFiles; n > 0 { // a script is among them, and named elsewhere
+	if n := len(inputs) - r.ownFiles; n > 0 { // the script is not counted: other facts name it
 		f["inputs"], f["inputs_sha256"] = n, hashInputs(inputs)
 	}
 	r.addTimings(f)
 	return f
 }
 
-// addTimings adds the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
-// not among them.
+// addTimings adds the start time of the run and the durations of its stages so far, in microseconds, without the
+// record of its end.
 func (r *Run) addTimings(f Facts) {
 	t := r.Outcome.Timings
 	f["began"], f["timings_us"] = r.Began.UTC().Format(time.RFC3339Nano), struct {
@@ -274,7 +274,7 @@ func (r *Run) addTimings(f Facts) {
 	}{t.Egress, t.Exec, t.Queue, t.Sign, t.Start, t.Validate, t.Vault}
 }
 
-// MissingLayers returns the names of the layers that did not hold.
+// MissingLayers returns the names of the layers that are not in force.
 func (r Outcome) MissingLayers() []string {
 	var names []string
 	for _, l := range r.Layers {
@@ -285,7 +285,7 @@ func (r Outcome) MissingLayers() []string {
 	return names
 }
 
-// listArtifacts names the first artifacts; the hash of the whole list stands beside it.
+// listArtifacts returns the first artifacts; the row also has the hash of the whole list.
 func (r *Run) listArtifacts() []signer.Artifact {
 	list, names := []signer.Artifact{}, 0
 	for _, a := range r.Outcome.Artifacts {
@@ -298,7 +298,7 @@ func (r *Run) listArtifacts() []signer.Artifact {
 	return list
 }
 
-// clipDecisions are the first decisions. Their text is clean already, and cut here.
+// clipDecisions returns the first decisions with their texts cut. The texts are redacted already.
 func clipDecisions(all []egress.Record) []egress.Record {
 	list := slices.Clone(all[:min(len(all), maxItems)])
 	for i := range list {
@@ -321,20 +321,19 @@ func Hash(b []byte) string {
 	return string(hex.AppendEncode(make([]byte, 0, 2*sha256.Size), sum[:]))
 }
 
-// Capture selects what the log holds of a run beside hashes, free of secrets, and cut.
+// Capture selects texts that the log holds in addition to hashes, redacted and cut.
 type Capture struct{ Code, Output bool }
 
-// ExecutionCaptured is a kind of row. Listeners are not told: there is a row for who may see the text, not a crowd.
+// ExecutionCaptured is the kind of row with captured text. Listeners don't get it: fewer people may read the text.
 const ExecutionCaptured = "execution.captured"
 
-// maxCaptured is how much of a text a row holds, in bytes: JSON may need six bytes for one, and a row has
-// room for 1 MiB.
+// maxCaptured bounds a captured text, in bytes: JSON may need six bytes for one, and a row has room for 1 MiB.
 const maxCaptured = 64 << 10
 
-// CapturedText is text that may be as long as maxCaptured.
+// CapturedText is text of at most maxCaptured bytes in a row.
 type CapturedText string
 
-// CaptureOutput notes what a run has printed, and what a session's code has shown. It was redacted on its way.
+// CaptureOutput adds rows with the run's output and displays, which are redacted already.
 func (r *Run) CaptureOutput() {
 	if !r.Pipeline.Config.Capture.Output {
 		return
@@ -355,7 +354,7 @@ func (r Outcome) displaysJSON() []byte {
 	}
 	text, err := json.Marshal(map[string]any{"value": r.Value, "displays": r.Displays, "error": r.Error})
 	if err != nil {
-		return nil // all of it is text
+		return nil // can't happen: all values are text
 	}
 	return text
 }

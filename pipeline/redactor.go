@@ -14,12 +14,12 @@ import (
 
 // Redactor removes leased secrets, and text that looks like other secrets, from text.
 type Redactor struct {
-	Leases        vault.Leases        // whose secrets are removed
-	CurrentLeases func() vault.Leases // the same, where other code of a session may be lent more meanwhile; or nil
+	Leases        vault.Leases        // their secrets are removed
+	CurrentLeases func() vault.Leases // replaces Leases if other code of the session may lease more meanwhile; or nil
 	Tokens        *TokenFinder        // finds text that looks like other secrets
 }
 
-// currentLeases returns the leases whose secrets are removed.
+// currentLeases returns the leases in force now.
 func (v Redactor) currentLeases() vault.Leases {
 	if v.CurrentLeases != nil {
 		return v.CurrentLeases()
@@ -32,16 +32,16 @@ func (v Redactor) Clean(text string) string {
 	return v.Tokens.cleanText(v.currentLeases().Redact(text))
 }
 
-// CleanEnd is clean for a text whose end was cut off.
+// CleanEnd is Clean for a text whose end was cut off.
 func (v Redactor) CleanEnd(text string) string {
 	return v.Tokens.cleanText(v.currentLeases().RedactCut(text))
 }
 
-// briefEnd is the length, in bytes, from which on a session's driver may have cut a name or a text that
-// describes a variable; it cuts nothing but the end.
+// briefEnd is the length, in bytes, from which a session's driver may have cut the name or description of a variable,
+// at its end only.
 const briefEnd = 200
 
-// CleanBrief is clean for such a text.
+// CleanBrief is Clean for such a text.
 func (v Redactor) CleanBrief(text string) string {
 	if len(text) < briefEnd {
 		return v.Clean(text)
@@ -49,13 +49,12 @@ func (v Redactor) CleanBrief(text string) string {
 	return v.CleanEnd(text)
 }
 
-// cutMark is what a session's driver puts in the place of what it left out of a long text. A program can
-// print the same, and hides nothing but its own words by it.
+// cutMark matches the mark that a session's driver leaves where it cut a long text. A program can print the mark too,
+// and only loses its own text by that.
 var cutMark = lazy.Regexp(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
 
-// CleanCut is clean for a text that a session's driver may have cut, inside of the sandbox, where it knows no
-// secret. What may be the first half of one goes from before each cut, and so does the rest of the line
-// behind it, which may be the second.
+// CleanCut is Clean for a text that a session's driver may have cut in the sandbox, where it does not know secrets. A
+// cut may split a secret, so CleanCut removes a possible first half before it, and the rest of the line after it.
 func (v Redactor) CleanCut(text string) string {
 	if len(v.currentLeases()) == 0 {
 		return v.Clean(text)
@@ -75,13 +74,13 @@ func (v Redactor) CleanCut(text string) string {
 	return out.String()
 }
 
-// writer returns a writer that writes text without the secrets to w, also those of leases that are added while it is
-// written to. Its Close does not close w.
+// writer returns a writer to w that removes secrets, including those of leases added meanwhile. Its Close does not
+// close w.
 func (v Redactor) writer(w io.Writer) io.WriteCloser {
 	return &growingRedactor{leases: v.currentLeases, to: w}
 }
 
-// growingRedactor is a writer through a redactor of each lease so far, the last first.
+// growingRedactor redacts with each lease so far, the last first.
 type growingRedactor struct {
 	leases func() vault.Leases
 	to     io.Writer
@@ -106,7 +105,7 @@ func (g *growingRedactor) Close() error {
 	return errors.Join(errs...)
 }
 
-// SecretScanner returns what looks for secrets in artifacts, or nil if nothing needs to.
+// SecretScanner returns a function that searches artifacts for secrets, or nil if none is needed.
 func (r *Run) SecretScanner() func(io.Reader) (bool, error) {
 	var known func(io.Reader) (bool, error)
 	if held := r.currentLeases(); len(held) > 0 && !r.Pipeline.Config.Artifacts.ShowSecrets {
@@ -123,8 +122,8 @@ func (p *Pipeline) NewRedactor(leases vault.Leases) Redactor {
 	return Redactor{Leases: leases, Tokens: &TokenFinder{Policy: p.Config.UnknownTokens}}
 }
 
-// CleanJSON removes secrets from a value: from each text in it, however JSON writes that, and then from the whole. What
-// it returns may be no JSON any more, if something else than a text was secret.
+// CleanJSON removes secrets from a value: from each string in it, however JSON escapes it, and then from the whole.
+// The result may be invalid JSON if a secret was not in a string.
 func (v Redactor) CleanJSON(value json.RawMessage) json.RawMessage {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(value))

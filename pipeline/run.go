@@ -19,26 +19,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Run is one request being processed: the facts for its rows, and its result so far.
+// Run is a request in progress: the facts for its rows, and its result so far.
 type Run struct {
 	Pipeline *Pipeline
 	Began    time.Time
 	Outcome  Outcome
 	Code     string        // SHA-256 of its code in hex
 	ownFiles int           // files that come with its code: the script, none of a command
-	client   string        // what the caller's program calls itself
-	Facts    Facts         // what every row about the run says
+	client   string        // name that the caller's program reports
+	Facts    Facts         // facts of every row about the run
 	Active   *ActiveEffect // as others see it
 	Redactor
 	entries    []audit.Entry     // not yet in the log
-	Releases   []func()          // what gives back all that the run has acquired, the last first
+	Releases   []func()          // release the run's resources, in reverse order
 	started    bool              // the log has the run's start
-	recordLate bool              // it is done before its rows are written, whether they can be or not
+	recordLate bool              // it took effect before its rows, which may fail
 	Envelope   signer.Envelope   // the run's receipt, once it has ended
 	Changes    *signer.ChangeSet // for its receipt
 }
 
-// NewRun starts the bookkeeping of an effect.
+// NewRun returns a Run for an effect.
 func (p *Pipeline) NewRun(s Subject) *Run {
 	id := cmp.Or(s.ID, NewID())
 	r := &Run{Pipeline: p, Began: time.Now(), Code: Hash(s.Code), ownFiles: s.Files, client: s.Client, Redactor: p.NewRedactor(nil)}
@@ -52,26 +52,26 @@ func (p *Pipeline) NewRun(s Subject) *Run {
 	return r
 }
 
-// NewID returns a new id of a run. It goes without ulid.Make, whose randomness can be guessed: an id also names things
+// NewID returns a new id of a run. It does not use ulid.Make, whose randomness is predictable: ids also name things
 // on the host.
 func NewID() string {
 	return ulid.MustNew(ulid.Now(), rand.Reader).String()
 }
 
-// TimeStage adds how long it is until the returned function is called.
+// TimeStage adds the time until the returned function is called to *stage.
 func (r *Run) TimeStage(stage *int64) func() {
 	start := time.Now()
 	return func() { *stage += time.Since(start).Microseconds() }
 }
 
-// Release gives back what the run still holds.
+// Release releases the run's resources.
 func (r *Run) Release() {
 	for _, give := range slices.Backward(r.Releases) {
 		give()
 	}
 }
 
-// AcquireSlots waits for the slots of a run with these limits, which leave gives back.
+// AcquireSlots waits for slots for a run with these limits; leave releases them.
 func (r *Run) AcquireSlots(ctx context.Context, l backends.Limits) (leave func(), err error) {
 	leave, err = r.Pipeline.Config.Queue.Acquire(ctx, r.Outcome.Namespace, SlotWeight(l), r.PublishWaiting)
 	switch {
@@ -84,7 +84,7 @@ func (r *Run) AcquireSlots(ctx context.Context, l backends.Limits) (leave func()
 	return nil, RefuseBecause(err, StageQueue, "try again later, or ", remedy.Raise.With("max_concurrent or max_queue"))
 }
 
-// PublishWaiting tells listeners that the run waits in the queue.
+// PublishWaiting notifies listeners that the run waits in the queue.
 func (r *Run) PublishWaiting(waiting int) {
 	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }

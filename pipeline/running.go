@@ -17,45 +17,45 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
 )
 
-// UsageOf returns u as clients see it.
+// UsageOf converts u for clients.
 func UsageOf(u backends.Usage) CurrentUsage {
 	return CurrentUsage{MemoryBytes: u.Memory, DiskBytes: u.Disk, CPUSeconds: u.CPU.Seconds(), Processes: u.Processes}
 }
 
-// RunningEffect describes an effect that is under way.
+// RunningEffect describes a running effect.
 type RunningEffect struct {
 	Run       string        `json:"run"`
 	Namespace string        `json:"namespace"`
 	Session   string        `json:"session,omitempty"`
 	Language  string        `json:"language,omitempty"`
-	Name      string        `json:"name"`             // of the file, of the tool or of the change
-	Client    string        `json:"client,omitempty"` // what the caller's program calls itself
+	Name      string        `json:"name"`             // of the file, tool or change
+	Client    string        `json:"client,omitempty"` // name that the caller's program reports
 	State     string        `json:"state"`            // "waiting", "running", or "ending" once the program has ended
-	Began     time.Time     `json:"began"`            // when it was asked for
-	Started   time.Time     `json:"started,omitzero"` // when the program was started
+	Began     time.Time     `json:"began"`            // time of the request
+	Started   time.Time     `json:"started,omitzero"` // start of the program
 	Limits    Limits        `json:"limits,omitzero"`  // of a program
-	Usage     *CurrentUsage `json:"usage,omitempty"`  // of a program that runs; that of its session where it has one
-	Program   bool          `json:"program"`          // it is a program, whose output can be followed
+	Usage     *CurrentUsage `json:"usage,omitempty"`  // of a running program, or of its session
+	Program   bool          `json:"program"`          // it is a program: its output can be followed
 }
 
-// registry is the registry of the effects under way.
+// registry holds the running effects.
 type registry struct {
 	Mu      sync.Mutex
 	Effects map[string]*ActiveEffect
 }
 
-// ActiveEffect is an effect under way, as others see it. What is not behind mu is set before begun is closed.
+// ActiveEffect is a running effect, as others see it. Fields not guarded by mu are set before started is closed.
 type ActiveEffect struct {
 	namespace string
 	cancel    context.CancelCauseFunc
 	started   chan struct{}     // closed when a program begins
-	over      chan struct{}     // closed when the effect is
-	code      func() []byte     // of a program, free of secrets
+	over      chan struct{}     // closed when the effect is over
+	code      func() []byte     // code of a program, redacted
 	out       [2]*output.Stream // stdout and stderr of a program
 	usage     func() backends.Usage
 	stop      *Stopper // of a program that has a sandbox of its own
 
-	WaitOwner string // its owner, while it waits for its client; guarded by the registry's mutex
+	WaitOwner string // owner of an effect that waits for its client, else ""; guarded by the registry's mutex
 
 	mu         sync.Mutex
 	info       RunningEffect
@@ -63,7 +63,7 @@ type ActiveEffect struct {
 	newDisplay chan struct{} // closed at the next display
 }
 
-// addEffect adds an effect, until leave.
+// addEffect registers an effect, until leave.
 func (u *registry) addEffect(r *Run, cancel context.CancelCauseFunc) (leave func()) {
 	l := &ActiveEffect{namespace: r.Outcome.Namespace, cancel: cancel, started: make(chan struct{}), over: make(chan struct{}), newDisplay: make(chan struct{})}
 	l.info = RunningEffect{Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Language: r.Outcome.Language, Name: safetext.Clip(r.Outcome.Name, MaxText),
@@ -82,17 +82,17 @@ func (u *registry) addEffect(r *Run, cancel context.CancelCauseFunc) (leave func
 	}
 }
 
-// FollowedProgram is what others see of a program that runs.
+// FollowedProgram describes a running program for others.
 type FollowedProgram struct {
 	Language, Name string
 	Limits         Bounds
-	Code           func() []byte // free of secrets
+	Code           func() []byte // redacted
 	Out            *ProgramEnd
 	Usage          func() backends.Usage
 	Stop           *Stopper // of a program that has a sandbox of its own
 }
 
-// StartProgram makes a program one that others can follow.
+// StartProgram records that the program starts, so that others can follow it.
 func (l *ActiveEffect) StartProgram(of FollowedProgram) {
 	l.code, l.usage, l.stop = of.Code, of.Usage, of.Stop
 	l.out = [2]*output.Stream{of.Out.Stdout, of.Out.Stderr}
@@ -103,7 +103,7 @@ func (l *ActiveEffect) StartProgram(of FollowedProgram) {
 	close(l.started)
 }
 
-// WaitForClient has an effect wait for its client, unless as many of its owner's do already.
+// WaitForClient marks an effect as waiting for its client, unless its owner has as many waiting ones as allowed.
 func (u *registry) WaitForClient(l *ActiveEffect, owner string, most int) error {
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
@@ -114,22 +114,22 @@ func (u *registry) WaitForClient(l *ActiveEffect, owner string, most int) error 
 		}
 	}
 	if n >= most {
-		return fmt.Errorf("%d executions wait for results of tools already, which is the most: answer some of them first", most)
+		return fmt.Errorf("%d executions wait for results of tools, the maximum: answer some of them first", most)
 	}
 	l.WaitOwner = owner
 	return nil
 }
 
-// StopWaiting has an effect wait no more.
+// StopWaiting marks an effect as no longer waiting.
 func (u *registry) StopWaiting(l *ActiveEffect) {
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
 	l.WaitOwner = ""
 }
 
-// SetState says where the effect is. Whoever calls it may take the sandbox down afterwards.
+// SetState sets the state of the effect. The caller may close the sandbox afterwards.
 func (l *ActiveEffect) SetState(now string) {
-	if l == nil { // nothing is done
+	if l == nil { // there is no effect
 		return
 	}
 	l.mu.Lock()
@@ -137,7 +137,7 @@ func (l *ActiveEffect) SetState(now string) {
 	l.info.State = now
 }
 
-// AddDisplay shows others what the program shows. It is free of secrets.
+// AddDisplay publishes a display of the program. It contains no secrets.
 func (l *ActiveEffect) AddDisplay(b kernel.Bundle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,21 +146,21 @@ func (l *ActiveEffect) AddDisplay(b kernel.Bundle) {
 	l.newDisplay = make(chan struct{})
 }
 
-// ShortenDisplays has others see no more than short of what was displayed.
+// ShortenDisplays replaces the displays by the results of short.
 func (l *ActiveEffect) ShortenDisplays(short func(kernel.Bundle) kernel.Bundle) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []kernel.Bundle // another slice: some may be reading this one
+	var all []kernel.Bundle // a new slice, because others may be reading the old one
 	for _, b := range l.displays {
 		all = append(all, short(b))
 	}
 	l.displays = all
 }
 
-// snapshot describes the effect, with the usage of a program that runs.
+// snapshot describes the effect, with the usage of a running program.
 func (l *ActiveEffect) snapshot(usage bool) RunningEffect {
 	l.mu.Lock()
 	now := l.info
@@ -172,7 +172,7 @@ func (l *ActiveEffect) snapshot(usage bool) RunningEffect {
 	return now
 }
 
-// ListRunning lists what is under way in a namespace, or in all for "", the oldest first.
+// ListRunning lists the running effects of a namespace, or of all for "", the oldest first.
 func (p *Pipeline) ListRunning(namespace string) []RunningEffect {
 	list := []RunningEffect{}
 	p.Active.Mu.Lock()
@@ -187,7 +187,7 @@ func (p *Pipeline) ListRunning(namespace string) []RunningEffect {
 	return list
 }
 
-// findEffect returns the effect of a namespace that is under way, or nil.
+// findEffect returns a running effect of a namespace, or nil.
 func (u *registry) findEffect(namespace, id string) *ActiveEffect {
 	u.Mu.Lock()
 	defer u.Mu.Unlock()
@@ -197,10 +197,10 @@ func (u *registry) findEffect(namespace, id string) *ActiveEffect {
 	return nil
 }
 
-// ErrNotRunning is the error for a run that is not under way.
-var ErrNotRunning = errors.New("no such run is under way")
+// ErrNotRunning is the error for a run that is not running.
+var ErrNotRunning = errors.New("no such run is running")
 
-// RunningCode returns the code of a program of a namespace that runs, free of secrets, and its language.
+// RunningCode returns the redacted code of a running program of a namespace, and its language.
 func (p *Pipeline) RunningCode(namespace, id string) (code []byte, language string, err error) {
 	l := p.Active.findEffect(namespace, id)
 	if l == nil {
@@ -214,15 +214,15 @@ func (p *Pipeline) RunningCode(namespace, id string) (code []byte, language stri
 	}
 }
 
-// A Follower gets what a program has written and shown, and what it goes on to. An error ends it. Its functions are
-// called concurrently.
+// A Follower receives the output and the displays of a program, from the beginning. An error of a function stops it.
+// The functions are called concurrently.
 type Follower struct {
 	Output  func(n int, b []byte) error // of stdout, 0, or stderr, 1
 	Display func(kernel.Bundle) error
 }
 
-// FollowProgram tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does.
-// All of it is free of secrets, and cut as the result's output is.
+// FollowProgram sends the output and displays of a running program of a namespace to f, from the beginning, until the
+// program or ctx ends. They are redacted, and cut like the result's output.
 func (p *Pipeline) FollowProgram(ctx context.Context, namespace, id string, f Follower) error {
 	l := p.Active.findEffect(namespace, id)
 	if l == nil {
@@ -277,15 +277,15 @@ func (l *ActiveEffect) sendDisplays(ctx context.Context, f func(kernel.Bundle) e
 	}
 }
 
-// Interrupt ends what is under way: a program by SIGINT, and SIGKILL some seconds later; a cell as its language
-// interrupts code; all else, and with Kill a program at once, as if its caller had gone. It takes effect, and then who
-// did is written to the audit log, now or as soon as that can be.
+// Interrupt ends a running effect: a program with SIGINT, and SIGKILL some seconds later; a cell with the interrupt
+// of its language; any other effect, and with Kill any program, by cancelling its context. It takes effect first; the
+// audit log gets its row then, or as soon as possible.
 type Interrupt struct {
 	Namespace, Run string
 	Kill           bool
 }
 
-// InterruptGrace is how long a program has after an interrupt before it is killed.
+// InterruptGrace is the time between an interrupt of a program and its kill.
 const InterruptGrace = 5 * time.Second
 
 func (q Interrupt) Subject() Subject { return About("interrupt", q.Namespace, "") }
@@ -307,7 +307,7 @@ func (q Interrupt) Plan(_ context.Context, r *Run) (Action[NoAnswer], error) {
 	}}, RowKind: "execution.interrupted", Facts: row, Revokes: true}, nil
 }
 
-// interruption is why a run ends that somebody interrupts.
+// interruption is the cause of a run that was interrupted.
 type interruption struct{ by string }
 
 func (i *interruption) Error() string { return "interrupted by " + i.by }

@@ -5,19 +5,19 @@ import (
 	"reflect"
 )
 
-// Values of the tag "redact" of a field say how the walk of [redactor.scrub] goes on below it. Without one, clean
+// Values of the tag "redact": they say how [Redactor.Scrub] treats the field and its children. Without a tag, Clean
 // removes secrets from each string.
 const (
-	scrubNothing = "-"     // ids, hashes and words of ours, which others compare, and streams that were cleaned before they were cut
-	scrubCut     = "cut"   // by cleanCut
-	scrubBrief   = "brief" // by cleanBrief
+	scrubNothing = "-"     // ids, hashes and constants, which others compare, and streams that were redacted before they were cut
+	scrubCut     = "cut"   // by CleanCut
+	scrubBrief   = "brief" // by CleanBrief
 )
 
 // Scrub removes secrets from all text of the result, before it is signed.
 func (r *Run) Scrub() { r.Redactor.Scrub(&r.Outcome) }
 
-// Scrub removes secrets from each string that x leads to, a pointer to a value: it walks all fields that others see, so
-// that none can be forgotten. What others may share, slices, maps and what pointers lead to, it replaces by copies.
+// Scrub removes secrets from each string reachable from the pointer x: it walks all exported fields, so that none can
+// be forgotten. It replaces slices, maps and pointers by copies, because others may share them.
 func (v Redactor) Scrub(x any) { v.scrubValue(reflect.ValueOf(x).Elem(), "") }
 
 func (v Redactor) scrubValue(x reflect.Value, how string) {
@@ -50,7 +50,7 @@ func (v Redactor) scrubValue(x reflect.Value, how string) {
 	}
 }
 
-// scrubField scrubs a field that others see: what is embedded shows its fields, whatever its own name.
+// scrubField scrubs an exported or embedded field; embedded ones expose their fields, whatever their own name.
 func (v Redactor) scrubField(f reflect.StructField, field reflect.Value, how string) {
 	if !f.IsExported() && !f.Anonymous {
 		return
@@ -100,14 +100,14 @@ func (v Redactor) scrubMap(x reflect.Value, how string) {
 		k, e := reflect.New(x.Type().Key()).Elem(), reflect.New(x.Type().Elem()).Elem()
 		k.Set(key)
 		e.Set(value)
-		v.scrubValue(k, "") // no driver cuts keys
+		v.scrubValue(k, "") // drivers don't cut keys
 		v.scrubValue(e, how)
 		own.SetMapIndex(k, e)
 	}
 	x.Set(own)
 }
 
-// scrubInterface replaces a value that an interface holds. One with fields that can't be walked, such as an error,
+// scrubInterface replaces the value in an interface. A value with fields that can't be walked, such as an error,
 // becomes its text.
 func (v Redactor) scrubInterface(x reflect.Value, how string) {
 	if x.IsNil() {
@@ -123,7 +123,7 @@ func (v Redactor) scrubInterface(x reflect.Value, how string) {
 	x.Set(own)
 }
 
-// canWalk reports whether scrubValue reaches all of a value of this type.
+// canWalk reports whether scrubValue reaches all parts of a value of this type.
 func canWalk(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return t.Kind() != reflect.Pointer && t.Kind() != reflect.Func && t.Kind() != reflect.Chan

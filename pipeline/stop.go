@@ -10,23 +10,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Stopper lets whoever started a run end its program, and have what that left. It is for one run; its methods may be
-// called at any time, from any goroutine.
+// Stopper lets the caller of a run stop its program and keep the result. It is for one run; its methods may be called
+// at any time, from any goroutine.
 type Stopper struct {
-	Grace time.Duration // how long the program has after the first signal before it is killed; 0 kills it instead
+	Grace time.Duration // time between the first signal and the kill; 0 kills at once
 
 	mu         sync.Mutex
-	interrupts chan struct{} // of the program that runs or is being started, nil without one
+	interrupts chan struct{} // signals for the running or starting program; nil without one
 	terminates chan struct{}
 	kill       context.CancelFunc
 	timer      *time.Timer
 	sent       syscall.Signal
-	last       time.Time // when Grace after the first signal is over
+	last       time.Time // end of Grace after the first signal
 	elsewhere  func(syscall.Signal) bool
 }
 
-// ForwardTo has f take the signals: the program runs in another process, which has a Stop of its own. With nil it is in
-// this one, after all.
+// ForwardTo sends the signals to f: the program runs in another process, with a Stopper of its own. nil means that it
+// runs in this one.
 func (s *Stopper) ForwardTo(f func(syscall.Signal) bool) {
 	if s == nil {
 		return
@@ -36,12 +36,11 @@ func (s *Stopper) ForwardTo(f func(syscall.Signal) bool) {
 	s.elsewhere = f
 }
 
-// minReaderTimeout is how long the reader of an output is waited for at the least, also of a program that had to end.
+// minReaderTimeout is the minimum time for the reader of an output after the program's end.
 const minReaderTimeout = 2 * time.Second
 
-// ReaderTimeout returns how long the reader of the output is waited for when the program has ended. 0 is for as long as
-// the caller likes: only where the program's time was up, or a signal was sent to it, the reader gets no more than is
-// left of Grace.
+// ReaderTimeout returns the time for the reader of the output after the program's end; 0 is unlimited. Only if the
+// program timed out or got a signal, the reader is limited to the rest of Grace.
 func (s *Stopper) ReaderTimeout(ended string) time.Duration {
 	if s == nil {
 		return 0
@@ -57,8 +56,8 @@ func (s *Stopper) ReaderTimeout(ended string) time.Duration {
 	return 0
 }
 
-// Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns
-// false if no program runs: then it is the run's context that ends it.
+// Signal sends SIGINT or SIGTERM to the program and its process group. A second signal kills it. It returns false if
+// no program runs: then the context of the run must end it.
 func (s *Stopper) Signal(sig syscall.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,23 +71,23 @@ func (s *Stopper) Signal(sig syscall.Signal) bool {
 	if s.sent != 0 || s.Grace <= 0 {
 		s.kill()
 	} else {
-		to <- struct{}{} // which has room for it
+		to <- struct{}{} // buffered, so it does not block
 		s.timer = time.AfterFunc(s.Grace, s.kill)
 	}
 	s.sent = cmp.Or(s.sent, sig)
 	return s.startGrace(true)
 }
 
-// startGrace records when the first signal that was taken has been followed by Grace.
-func (s *Stopper) startGrace(taken bool) bool {
-	if taken && s.last.IsZero() {
+// startGrace records when Grace ends, at the first signal that was accepted, and returns accepted.
+func (s *Stopper) startGrace(accepted bool) bool {
+	if accepted && s.last.IsZero() {
 		s.last = time.Now().Add(s.Grace)
 	}
-	return taken
+	return accepted
 }
 
-// AttachProgram has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes
-// while the program is being started is sent as soon as it has: it may have run for a moment before that is known here.
+// AttachProgram connects the signals to the program of these streams; kill is called when Grace is over. A signal
+// that arrives while the program starts is sent once it has started, which may be a moment before that is known here.
 func (s *Stopper) AttachProgram(streams *backends.Streams, kill context.CancelFunc) {
 	if s == nil {
 		return
@@ -100,7 +99,7 @@ func (s *Stopper) AttachProgram(streams *backends.Streams, kill context.CancelFu
 	s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
 }
 
-// DetachProgram records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
+// DetachProgram records that the program has ended. It returns the first signal that was sent, or 0.
 func (s *Stopper) DetachProgram() syscall.Signal {
 	if s == nil {
 		return 0

@@ -12,14 +12,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault/tokens"
 )
 
-// What becomes of text that looks like a token which is in no vault.
+// Policies for text that looks like a token which is not in the vault.
 const (
-	UnknownWarn = "warn" // the result and the log say which kinds there were; so does ""
-	UnknownMask = "mask" // and they are taken out
-	UnknownOff  = "off"  // nobody looks
+	UnknownWarn = "warn" // the result and the log name the kinds found; "" is the same
+	UnknownMask = "mask" // they are masked as well
+	UnknownOff  = "off"  // no search
 )
 
-// TokenFinder finds such tokens in what one run says. Many goroutines may use it at once.
+// TokenFinder finds such tokens in the text of one run. It may be used concurrently.
 type TokenFinder struct {
 	Policy string
 	mu     sync.Mutex
@@ -34,34 +34,34 @@ func (u *TokenFinder) addKind(kind string) {
 	}
 }
 
-// foundKinds are the kinds that were found, such as "a GitHub token".
+// foundKinds returns the kinds that were found, such as "a GitHub token".
 func (u *TokenFinder) foundKinds() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.kinds)
 }
 
-// writer passes text on to w. Closing it lets out what it held back, and does not close w.
+// writer returns a writer that passes text on to w. Closing it flushes held-back text, and does not close w.
 func (u *TokenFinder) writer(w io.Writer) io.WriteCloser {
 	if u.Policy == UnknownOff {
-		return vault.Leases(nil).Writer(w) // which lets all text pass
+		return vault.Leases(nil).Writer(w) // passes all text on
 	}
 	return tokens.NewWriter(w, u.Policy == UnknownMask, u.addKind)
 }
 
-// cleanText returns text as policy wants it.
+// cleanText masks tokens in text if the policy is UnknownMask, and records their kinds.
 func (u *TokenFinder) cleanText(text string) string {
 	if u.Policy == UnknownOff || !tokens.MayContain(text) {
 		return text
 	}
 	var b strings.Builder
 	w := u.writer(&b)
-	_, _ = io.WriteString(w, text) // a Builder takes everything
+	_, _ = io.WriteString(w, text) // a Builder never fails
 	_ = w.Close()
 	return b.String()
 }
 
-// ScanFile reads a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
+// ScanFile searches a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
 func (u *TokenFinder) ScanFile(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
 	here := TokenFinder{Policy: u.Policy}
 	w := here.writer(io.Discard)
@@ -78,15 +78,15 @@ func (u *TokenFinder) ScanFile(r io.Reader, others func(io.Reader) (bool, error)
 	return withhold, err
 }
 
-// Warning returns a warning that names the kinds of tokens that were found, or "".
+// Warning returns a warning that names the kinds of tokens found, or "".
 func (u *TokenFinder) Warning() string {
 	kinds := u.foundKinds()
 	if len(kinds) == 0 {
 		return ""
 	}
-	text := "it printed or left what looks like " + strings.Join(kinds, ", ") + ", which it has from elsewhere than the vault"
+	text := "its output or files contain text that looks like " + strings.Join(kinds, ", ") + " and is not from the vault"
 	if u.Policy == UnknownMask {
-		text += ": that was taken out, and files that hold it are withheld"
+		text += ": it was masked, and files with it are withheld"
 	}
 	return fmt.Sprintf("%s (redact.unknown: %s)", text, cmp.Or(u.Policy, UnknownWarn))
 }

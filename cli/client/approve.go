@@ -148,7 +148,7 @@ func noServerError(err error, name string) error {
 	var several *control.Several
 	switch {
 	case errors.As(err, &several):
-		text := "several servers run:"
+		text := "several servers are running:"
 		for _, s := range several.Servers {
 			text += fmt.Sprintf("\n  %s, since %s, with the database %s", s.Name, s.Began.Local().Format(time.DateTime), s.Database)
 			if s.Namespace != "" {

@@ -46,11 +46,11 @@ func TestListenHTTP(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"  tls_cert: /a\n":                             "http: TLS needs",
-		"  client_ca: /a\n":                            "http: clients show",
-		"  listen: 127.0.0.1:0\n  socket_group: x\n":   "http: only a Unix socket",
-		"  hosts: ['a:1']\n":                           `http: "a:1" is no host`,
-		"  origins: [a]\n":                             `http: "a" is no origin`,
-		"  proxies: ['0.0.0.0/0']\n":                   `http.proxies: 0.0.0.0/0 is everybody`,
+		"  client_ca: /a\n":                            "http: client certificates need",
+		"  listen: 127.0.0.1:0\n  socket_group: x\n":   "http: socket_group needs",
+		"  hosts: ['a:1']\n":                           `http: "a:1" is not a host`,
+		"  origins: [a]\n":                             `http: "a" is not an origin`,
+		"  proxies: ['0.0.0.0/0']\n":                   `http.proxies: 0.0.0.0/0 matches all addresses`,
 		"  listen: unix:/a/b\n  socket_group: users\n": "",
 	} {
 		if err := checkHTTP(load(text).HTTP); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {

@@ -1,17 +1,17 @@
-// Package approval asks people, never agents, and remembers what they said for as long as they said.
+// Package approval asks people, never agents, for permissions, and remembers their answers for as long as they chose.
 //
-// What holds:
-//   - A question is in the audit log before it can be answered, an approval before it has an effect. A
-//     log that fails means no, and holds up no no: its row is written as soon as that can be.
+// Its promises:
+//   - A question is in the audit log before it can be answered, an approval before it has an effect. If the log
+//     fails, an approval is refused; a denial takes effect at once, and its row is written as soon as possible.
 //   - Silence means no. So does the end of the server.
-//   - The first answer counts. It covers exactly what was asked, for whom the person said (the run, the
-//     session, or all of the namespace) and until the time that was asked for, or less if they said so;
-//     nothing is remembered longer than this process lives.
-//   - Whoever waits with others for an answer that turns out to be for those asks again.
+//   - The first answer counts. It covers exactly the question, for the scope that the person chose (the run, the
+//     session, or all of the namespace) and for the requested time or less; nothing is remembered longer than this
+//     process lives.
+//   - A run that waits for an answer which turns out to cover only other runs asks again.
 //
-// What does not: a person at the same machine and a program that runs as the same user outside of
-// any sandbox look alike. Whoever lets an agent run commands on the host lets it run this one, too, unless
-// Config.Root leaves approvals to root.
+// A limit: a person at this machine and a program that runs as the same user outside of any sandbox look alike. An
+// agent that may run commands on the host may also run the command that approves, unless Config.Root reserves
+// approvals for root.
 package approval
 
 import (
@@ -29,52 +29,51 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// What a zero Config means.
+// Values of a zero Config.
 const (
-	DefaultTimeout = 10 * time.Minute // time for an agent to tell a person what to type, and for that
+	DefaultTimeout = 10 * time.Minute // time for an agent to tell a person the command, and for the person to type it
 	DefaultRoom    = 100
 )
 
-// ErrUnrecorded is the error of a no, and of an approval that is taken back, which count although that can't be written
-// to the audit log now.
-var ErrUnrecorded = errors.New("it counts, but the audit log can't be written at the moment")
+// ErrUnrecorded is the error of a denial or a revocation that takes effect although it can't be written to the audit
+// log now.
+var ErrUnrecorded = errors.New("it takes effect, but the audit log can't be written at the moment")
 
-// ErrFull says that too many questions wait for an answer.
+// ErrFull means that too many questions wait for an answer.
 var ErrFull = errors.New("too many questions wait for an answer")
 
-var errClosed = errors.New("the server is ending")
+var errClosed = errors.New("the server is shutting down")
 
 // Recorder makes entries durable before it returns.
 type Recorder interface {
 	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
 }
 
-// Config bounds how questions are asked, and who may answer.
+// Config bounds questions, and who may answer them.
 type Config struct {
-	Timeout time.Duration // how long a question waits; 0 is ten minutes
+	Timeout time.Duration // time that a question waits; 0 is ten minutes
 	Root    bool          // only root approves; anybody may deny
 	Room    int           // questions that may wait at once, a quarter of them of one namespace or of one client; 0 is 100
-	Audit   Recorder      // without one nothing can be asked
+	Audit   Recorder      // required to ask
 	Bus     *event.Bus    // may be nil
 	Now     func() time.Time
-	// Watch is told of each question that begins to wait for people. It must return at once. nil is nobody.
+	// Watch is called for each question that begins to wait for people. It must return at once. May be nil.
 	Watch func(Question)
 }
 
-// Broker holds the questions that wait and the answers that hold. Its methods may be called
-// concurrently.
+// Broker holds the waiting questions and the answers in force. Its methods may be called concurrently.
 type Broker struct {
 	c Config
 
 	mu      sync.Mutex
 	open    map[string]*waitingQuestion // by id
-	same    map[key]*waitingQuestion    // those that wait, by what they ask
-	granted map[bound]Grant             // approvals that hold
+	same    map[key]*waitingQuestion    // waiting questions, by their key
+	granted map[bound]Grant             // approvals in force
 	denied  map[bound]Grant             // denials that answer the same question for a while
-	past    []string                    // ids that people answered, the newest last
+	past    []string                    // ids of questions that people answered, the newest last
 	closed  bool
 
-	writing sync.WaitGroup // of denials that the broker makes
+	writing sync.WaitGroup // rows of the broker's own denials
 }
 
 // New returns a broker without questions. Close it before the log that it writes to.
@@ -87,10 +86,10 @@ func New(c Config) *Broker {
 	return &Broker{c: c, open: map[string]*waitingQuestion{}, same: map[key]*waitingQuestion{}, granted: map[bound]Grant{}, denied: map[bound]Grant{}}
 }
 
-// RequiresRoot reports whether nobody but root approves.
+// RequiresRoot reports whether only root may approve.
 func (b *Broker) RequiresRoot() bool { return b.c.Root }
 
-// Pending returns the questions that wait for an answer, the oldest first.
+// Pending returns the waiting questions, the oldest first.
 func (b *Broker) Pending() []Question {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,11 +103,10 @@ func (b *Broker) Pending() []Question {
 	return list
 }
 
-// Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to a question
-// that there is not, or whose time is up, ErrUnknown. An approval for a run or a session that the
-// question does not have is ErrScope, and one of another than root, where it has to be root, ErrRoot. An error but
-// ErrUnrecorded means that the answer has no effect, because an approval can't be recorded for instance, and that the
-// question still waits if it did before.
+// Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to an unknown or expired
+// question ErrUnknown. An approval for a run or a session that the question does not have is ErrScope, and one by
+// another user if root is required ErrRoot. An error other than ErrUnrecorded means that the answer has no effect,
+// for example because an approval can't be recorded, and that the question still waits if it did before.
 func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 	if err := b.answer(ctx, strings.ToUpper(id), a); err != nil {
 		return fmt.Errorf("answer question %.40q: %w", id, err)
@@ -147,19 +145,19 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 	return b.decide(ctx, w, a)
 }
 
-// checkChannel returns an error if an answer must not have an effect, because of where it came from.
+// checkChannel refuses an answer from a channel that must not give it.
 func (b *Broker) checkChannel(a Answer) error {
 	switch {
 	case !a.By.isPerson():
-		return errors.New("it came from nowhere that a person answers from")
+		return errors.New("it did not come from a person")
 	case a.Allowed && b.c.Root && a.By != Root():
 		return ErrRoot
 	}
 	return nil
 }
 
-// decide records an approval, and then makes it the answer; a no counts at once. The caller holds the lock of the
-// question.
+// decide records an approval and then makes it the answer; a denial takes effect first. The caller holds the lock of
+// the question.
 func (b *Broker) decide(ctx context.Context, w *waitingQuestion, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
@@ -178,11 +176,11 @@ func (b *Broker) decide(ctx context.Context, w *waitingQuestion, a Answer) error
 	return nil
 }
 
-// auditTimeout bounds a write to the log. A question that is being answered when its time is up is
-// answered this much later at most.
+// auditTimeout bounds a write to the log. A question that is being answered when it expires is decided at most this
+// much later.
 const auditTimeout = 10 * time.Second
 
-// finishQuestion makes a the answer.
+// finishQuestion makes a the answer of w.
 func (b *Broker) finishQuestion(w *waitingQuestion, a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +196,7 @@ func (b *Broker) finishQuestion(w *waitingQuestion, a Answer) {
 	close(w.done)
 }
 
-// maxPast is how many answered questions are known as such.
+// maxPast bounds the answered questions that are remembered.
 const maxPast = 1000
 
 // rememberID keeps the id of a question that a person answered. The caller holds the lock.
@@ -207,14 +205,14 @@ func (b *Broker) rememberID(id string) {
 	b.past = slices.Delete(b.past, 0, max(0, len(b.past)-maxPast))
 }
 
-// Close denies what waits, and lets nothing more be asked.
+// Close denies all waiting questions, and refuses new ones.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	waiting := slices.Collect(maps.Values(b.open))
 	b.mu.Unlock()
 	for _, w := range waiting {
-		b.writing.Go(func() { b.deny(w, Answer{Reason: "the server ended before anybody answered"}) })
+		b.writing.Go(func() { b.deny(w, Answer{Reason: "the server shut down before anybody answered"}) })
 	}
 	b.writing.Wait()
 	return nil

@@ -429,7 +429,7 @@ func TestClose(t *testing.T) {
 	p := openQuestion(t, b, web)
 	b.Close()
 	b.Close()
-	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "server ended") {
+	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "server shut down") {
 		t.Errorf("got %+v", a)
 	}
 	if _, err := b.Open(t.Context(), web); err == nil {

@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// Ask asks q, waits for the answer, and asks again where an answer turns out to be for others. show,
-// if there is one, shows the question to a person and answers it through the broker; it is called in
-// a goroutine of its own, for at most one at a time of those who wait for the same question, and
-// returns when its context ends, which it does when the question is answered. An error means that
-// nothing could be asked, or that ctx ended.
+// Ask asks q, waits for the answer, and asks again if the answer covers only others. show, if not nil, displays the
+// question to a person and answers it through the broker. Ask calls it in a goroutine of its own, for one waiting
+// caller of the same question at a time; show returns when its context ends, which happens when the question is
+// answered. An error means that the question could not be asked, or that ctx ended.
 func (b *Broker) Ask(ctx context.Context, q Question, show func(context.Context, *Pending)) (Answer, error) {
 	for {
 		p, err := b.Open(ctx, q)
@@ -41,7 +40,7 @@ func (p *Pending) waitWithPrompt(ctx context.Context, show func(context.Context,
 		if !p.w.isDecided() {
 			show(ctx, p)
 		}
-		if ctx.Err() != nil { // who waits with us may show it; what a person has put aside stays so
+		if ctx.Err() != nil { // another caller may show it then; a dismissed dialog stays closed
 			<-p.w.screen
 		}
 	})

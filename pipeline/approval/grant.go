@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// quiet is how long a no answers the same question when it is asked again.
+// quiet is the time for which a denial also answers repetitions of its question.
 const quiet = time.Minute
 
-// Grant is an answer that is remembered until its Until: of those that are handed out, an approval that holds.
+// Grant is an answer that is remembered until Answer.Until. Grants that are returned to callers are approvals in
+// force.
 type Grant struct {
 	Question Question `json:"question"`
 	Answer   Answer   `json:"answer"`
 }
 
-// bound identifies the question that an answer is bound to, and the scope.
+// bound identifies the question and the scope of an answer.
 type bound struct {
 	key
-	scope, id string // the run's or the session's, which is never "" for those
+	scope, id string // id of the run or session of the scope; "" for ScopeTime
 }
 
 func (q Question) bound(scope string) bound {
@@ -30,7 +31,7 @@ func (q Question) bound(scope string) bound {
 	return bound{q.key(), scope, ids[scope]}
 }
 
-// answeredQuestion is the question as if it had been asked and answered just now.
+// answeredQuestion returns the question of g as if it had been asked and answered just now.
 func (g Grant) answeredQuestion() *waitingQuestion {
 	w := newWaitingQuestion(g.Question)
 	w.answer = g.Answer
@@ -39,9 +40,9 @@ func (g Grant) answeredQuestion() *waitingQuestion {
 	return w
 }
 
-// remember stores an answer. A person's no stands for as long as the run that it was told, and for a
-// moment for all, so that nobody is asked until they give in; silence stands for a moment for the run,
-// so that a program which tries again fails at once. The caller holds the lock.
+// remember stores an answer. A person's denial holds for the rest of the run, and for quiet in the whole namespace,
+// so that people are not asked until they give in; silence holds for quiet in the run, so that a program which
+// retries fails at once. The caller holds the lock.
 func (b *Broker) remember(w *waitingQuestion, a Answer) {
 	no := func(scope string, long time.Duration) {
 		a := a
@@ -52,7 +53,7 @@ func (b *Broker) remember(w *waitingQuestion, a Answer) {
 	case a.Allowed:
 		k := w.q.bound(a.Scope)
 		if g, ok := b.granted[k]; ok && g.Answer.Until.After(a.Until) {
-			return // Grant was faster, and its approval ends later
+			return // a concurrent Grant ends later
 		}
 		if !w.gone || a.Scope != ScopeRun {
 			b.granted[k] = Grant{w.q, a}
@@ -70,7 +71,7 @@ func (b *Broker) remember(w *waitingQuestion, a Answer) {
 	}
 }
 
-// dropExpired forgets what has ended. The caller holds the lock.
+// dropExpired drops expired answers. The caller holds the lock.
 func (b *Broker) dropExpired() {
 	now := b.c.Now()
 	ended := func(_ bound, g Grant) bool { return !now.Before(g.Answer.Until) }
@@ -78,8 +79,7 @@ func (b *Broker) dropExpired() {
 	maps.DeleteFunc(b.denied, ended)
 }
 
-// findGrant returns the answer among those in m that covers q, which may be about one of these codes. The
-// caller holds the lock.
+// findGrant returns the answer in m that covers q, for any of these codes. The caller holds the lock.
 func (b *Broker) findGrant(m map[bound]Grant, q Question, codes ...string) (Grant, bool) {
 	for _, q.CodeSHA256 = range codes {
 		for _, scope := range []string{ScopeTime, ScopeSession, ScopeRun} {
@@ -91,13 +91,13 @@ func (b *Broker) findGrant(m map[bound]Grant, q Question, codes ...string) (Gran
 	return Grant{}, false
 }
 
-// Grants returns the approvals that hold, the oldest question first.
+// Grants returns the approvals in force, the oldest question first.
 func (b *Broker) Grants() []Grant {
 	return b.grants(func(bound, Grant) bool { return true })
 }
 
-// GrantsFor returns the approvals of a kind that hold for whoever would ask q: for its namespace, session,
-// run and code. What else is in q does not count.
+// GrantsFor returns the approvals of a kind in force for a caller that would ask q: for its namespace, session, run
+// and code. Other fields of q are ignored.
 func (b *Broker) GrantsFor(kind string, q Question) []Grant {
 	return b.grants(func(k bound, g Grant) bool {
 		return k.kind == kind && k.namespace == q.Namespace && (k.code == "" || k.code == q.CodeSHA256) && g.Answer.covers(g.Question, q)
@@ -118,11 +118,11 @@ func (b *Broker) grants(which func(bound, Grant) bool) []Grant {
 	return list
 }
 
-// Revoke takes an approval back, by the id of its question: ErrUnknown if it does not hold. by says
-// who does it. From then on nothing is granted by it, also with ErrUnrecorded; what runs already goes on.
+// Revoke revokes an approval, by the id of its question: ErrUnknown if it is not in force. by describes the person.
+// The approval grants nothing more from then on, even with ErrUnrecorded; running programs go on.
 func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 	if !by.By.isPerson() {
-		return errors.New("revoke approval: it came from nowhere that a person answers from")
+		return errors.New("revoke approval: it did not come from a person")
 	}
 	g, ok := b.removeGrant(strings.ToUpper(id))
 	if !ok {
@@ -145,8 +145,8 @@ func (b *Broker) removeGrant(id string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// Forget drops what was said for a run or a session that has ended, and withdraws what the run asked
-// and nobody has answered. Whoever waits with it asks again.
+// Forget drops the answers for a run or a session that has ended, and withdraws the run's unanswered questions. Other
+// runs that wait for the same questions ask again.
 func (b *Broker) Forget(id string) {
 	if id == "" {
 		return
@@ -161,13 +161,13 @@ func (b *Broker) Forget(id string) {
 			continue
 		}
 		w.gone = true
-		if b.open[w.q.ID] == w && !b.closed { // else it is withdrawn when it is recorded, or by Close
+		if b.open[w.q.ID] == w && !b.closed { // else admit or Close withdraws it
 			b.writing.Go(func() { b.withdraw(w) })
 		}
 	}
 }
 
-// withdraw answers a question whose run has ended, for that run only.
+// withdraw denies a question whose run has ended, for that run only.
 func (b *Broker) withdraw(w *waitingQuestion) {
-	b.deny(w, Answer{Scope: ScopeRun, Reason: "the run that asked has ended"})
+	b.deny(w, Answer{Scope: ScopeRun, Reason: "the run ended before anyone answered"})
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// maxGrants bounds the approvals that hold at once. Questions that wait are bounded by Config.Room.
+// maxGrants bounds the approvals in force. Config.Room bounds waiting questions.
 const maxGrants = 10_000
 
-// Grant approves what nobody has asked for. It has the bounds of a question and of its answer, and
-// a.Scope "" is the session if q names one, and else all of the namespace. Question and answer are in
-// the log, together, before the approval holds; an error means that it does not. Whoever waits for
-// just this is answered by it, too. It replaces an approval of the same for the same.
+// Grant approves q before anybody asks. The bounds of questions and answers apply, and a.Scope "" is the session if q
+// names one, else all of the namespace. Question and answer are logged together before the approval takes effect; an
+// error means that it does not. Grant also answers waiting questions with the same key, and replaces an approval with
+// the same key and scope.
 func (b *Broker) Grant(ctx context.Context, q Question, a Answer) (Grant, error) {
 	g, err := b.grant(ctx, q, a)
 	if err != nil {
@@ -53,10 +53,10 @@ func (b *Broker) grant(ctx context.Context, q Question, a Answer) (Grant, error)
 	return Grant{q, a}, nil
 }
 
-// newGrant returns the arguments of Grant as a question that was asked and answered just now.
+// newGrant turns the arguments of Grant into a question that was asked and answered just now.
 func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
 	if !a.Allowed {
-		return q, a, errors.New("a no to what nobody asks is nothing to remember")
+		return q, a, errors.New("only approvals can be granted in advance")
 	}
 	q, err := q.normalize()
 	if err != nil {
@@ -70,14 +70,14 @@ func (b *Broker) newGrant(q Question, a Answer) (Question, Answer, error) {
 		return q, a, err
 	}
 	if !now.Before(a.Until) {
-		return q, a, fmt.Errorf("%w: it would have ended at %s", ErrScope, a.Until.Format(time.DateTime))
+		return q, a, fmt.Errorf("%w: it ends in the past, at %s", ErrScope, a.Until.Format(time.DateTime))
 	}
 	q.ID = ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
 	q.Asked, q.Expires = now, now
 	return q, a, nil
 }
 
-// startWriting has Close wait for what is being written, until b.writing.Done.
+// startWriting makes Close wait until b.writing.Done.
 func (b *Broker) startWriting() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,14 +86,13 @@ func (b *Broker) startWriting() error {
 	case b.closed:
 		return errClosed
 	case len(b.granted) >= maxGrants:
-		return fmt.Errorf("%d approvals hold, which is the most", maxGrants)
+		return fmt.Errorf("%d approvals are active, the maximum", maxGrants)
 	}
 	b.writing.Add(1)
 	return nil
 }
 
-// addGrant makes an approval hold, and returns the questions that it answers. Whatever asks the same from
-// now on finds it.
+// addGrant puts an approval into force, and returns the waiting questions that it answers.
 func (b *Broker) addGrant(q Question, a Answer) (waiting []*waitingQuestion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,8 +107,8 @@ func (b *Broker) addGrant(q Question, a Answer) (waiting []*waitingQuestion) {
 	return waiting
 }
 
-// answerFromGrant answers a question by an approval that was given meanwhile. If that can't be, because it is
-// answered already or the log fails, it has no effect on what was given.
+// answerFromGrant answers a question with an approval that was granted meanwhile. If that fails, because it is
+// answered already or the log fails, the approval stays in force.
 func (b *Broker) answerFromGrant(ctx context.Context, w *waitingQuestion, a Answer) {
 	select {
 	case <-w.recorded:

@@ -84,20 +84,20 @@ func TestGrantIsRefused(t *testing.T) {
 		change func(*Question, *Answer)
 		want   string
 	}{
-		"nobody's":         {func(_ *Question, a *Answer) { a.By = Channel{} }, "nowhere that a person"},
-		"the broker's own": {func(_ *Question, a *Answer) { a.By = nobody() }, "nowhere that a person"},
-		"an agent's":       {func(_ *Question, a *Answer) { a.By = Channel{name: "agent"} }, "nowhere that a person"},
-		"a no":             {func(_ *Question, a *Answer) { a.Allowed = false }, "a no to what nobody asks"},
-		"no kind":          {func(q *Question, _ *Answer) { q.Kind = "all" }, "no kind of question"},
-		"nothing":          {func(q *Question, _ *Answer) { q.What = " " }, "does not say what"},
-		"too long":         {func(q *Question, _ *Answer) { q.What = strings.Repeat("a", maxWhat+1) }, "can be shown"},
+		"nobody's":         {func(_ *Question, a *Answer) { a.By = Channel{} }, "not come from a person"},
+		"the broker's own": {func(_ *Question, a *Answer) { a.By = nobody() }, "not come from a person"},
+		"an agent's":       {func(_ *Question, a *Answer) { a.By = Channel{name: "agent"} }, "not come from a person"},
+		"a no":             {func(_ *Question, a *Answer) { a.Allowed = false }, "only approvals can be granted"},
+		"no kind":          {func(q *Question, _ *Answer) { q.Kind = "all" }, "not a kind of question"},
+		"nothing":          {func(q *Question, _ *Answer) { q.What = " " }, "does not name"},
+		"too long":         {func(q *Question, _ *Answer) { q.What = strings.Repeat("a", maxWhat+1) }, "the maximum is"},
 		"no text":          {func(q *Question, _ *Answer) { q.What = "a\x00b" }, "not text"},
 		"a long name":      {func(q *Question, _ *Answer) { q.Session = strings.Repeat("s", maxWord+1) }, "too long"},
-		"a negative time":  {func(q *Question, _ *Answer) { q.For = -1 }, "negative time"},
-		"over already":     {func(_ *Question, a *Answer) { a.Until = time.Now().Add(-time.Second) }, "would have ended"},
-		"for no run":       {func(_ *Question, a *Answer) { a.Scope = ScopeRun }, "no run waits"},
-		"for no session":   {func(_ *Question, a *Answer) { a.Scope = ScopeSession }, "no session waits"},
-		"for ever":         {func(_ *Question, a *Answer) { a.Scope = "forever" }, "no scope"},
+		"a negative time":  {func(q *Question, _ *Answer) { q.For = -1 }, "negative"},
+		"over already":     {func(_ *Question, a *Answer) { a.Until = time.Now().Add(-time.Second) }, "ends in the past"},
+		"for no run":       {func(_ *Question, a *Answer) { a.Scope = ScopeRun }, "has no run"},
+		"for no session":   {func(_ *Question, a *Answer) { a.Scope = ScopeSession }, "has no session"},
+		"for ever":         {func(_ *Question, a *Answer) { a.Scope = "forever" }, "not a scope"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, log := newBroker(t, Config{})

@@ -12,17 +12,17 @@ import (
 // waitingQuestion is a question and its answer.
 type waitingQuestion struct {
 	q     Question
-	sem   chan struct{} // has room for one: locked while somebody answers
+	sem   chan struct{} // holds one value while an answer is processed
 	timer *time.Timer
 
-	recorded chan struct{} // closed when it is in the log, or err says why it is not
+	recorded chan struct{} // closed when it is in the log, or err is set
 	err      error
 
-	done   chan struct{} // closed when there is an answer
+	done   chan struct{} // closed when answer is set
 	answer Answer
 
-	screen chan struct{} // has room for one: whoever shows it to a person
-	gone   bool          // the run that asked has ended; the broker's lock is its
+	screen chan struct{} // holds one value while it is displayed to a person
+	gone   bool          // the run that asked has ended; guarded by the broker's lock
 }
 
 func newWaitingQuestion(q Question) *waitingQuestion {
@@ -49,17 +49,17 @@ func (w *waitingQuestion) isDecided() bool {
 	}
 }
 
-// Pending is a question that was asked.
+// Pending is an open question of one caller.
 type Pending struct {
-	Question Question // as a person sees it: that of whoever asked first
+	Question Question // as a person sees it: of the first caller
 	own      Question
 	w        *waitingQuestion
 }
 
-// Open asks q. It returns once the question is in the audit log and can be answered. A question that
-// asks the same as one that waits is that one; and one that was answered, for as long as the
-// approval holds, or a minute ago or to the same run with no, has that answer at once, so that nobody
-// is asked until they give in.
+// Open asks q. It returns once the question is in the audit log and can be answered. A question with the same key as
+// a waiting one shares that. If the same question was approved and the approval is in force, or was denied less than
+// a minute ago or for the same run, Open returns that answer at once, so that people are not asked until they give
+// in.
 func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
 	q, err := q.normalize()
 	if err != nil {
@@ -83,11 +83,11 @@ func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
 			return &Pending{w.q, q, w}, nil
 		case first:
 			return nil, fmt.Errorf("ask for approval: %w", w.err)
-		} // whoever asked it first may have given up: that is not our failure
+		} // the first caller may have given up: try again
 	}
 }
 
-// reserve returns the question that waits for the same answer, or a new one.
+// reserve returns the waiting question with the same key, or a new one.
 func (b *Broker) reserve(q Question) (w *waitingQuestion, first bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,14 +117,14 @@ func (b *Broker) reserve(q Question) (w *waitingQuestion, first bool, err error)
 	return w, true, nil
 }
 
-// maxOfRun is how many questions of one run may wait at once: a program that connects to whatever it
-// can make up must not leave others without room, nor people with more than they can read.
+// maxOfRun bounds the waiting questions of one run: a program that connects to invented hosts must neither fill the
+// room nor swamp people.
 const maxOfRun = 8
 
-// share is the part of the room, as 1/share, that one namespace's questions may take, and one client's.
+// share divides the room: one namespace's questions, and one client's, may take 1/share.
 const share = 4
 
-// checkRoom returns an error if no further question may wait. The caller holds the lock.
+// checkRoom refuses a further question if there is no room. The caller holds the lock.
 func (b *Broker) checkRoom(q Question) error {
 	if len(b.same) >= b.c.Room {
 		return ErrFull
@@ -138,11 +138,11 @@ func (b *Broker) checkRoom(q Question) error {
 	limit := max(1, b.c.Room/share)
 	switch {
 	case ofRun >= maxOfRun:
-		return fmt.Errorf("%w: %d of this run alone", ErrFull, ofRun)
+		return fmt.Errorf("%w: this run has %d", ErrFull, ofRun)
 	case ofNamespace >= limit:
-		return fmt.Errorf("%w: %d of the namespace %q alone", ErrFull, ofNamespace, q.Namespace)
+		return fmt.Errorf("%w: namespace %q has %d", ErrFull, q.Namespace, ofNamespace)
 	case ofClient >= limit:
-		return fmt.Errorf("%w: %d of this client alone", ErrFull, ofClient)
+		return fmt.Errorf("%w: this client has %d", ErrFull, ofClient)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func count(yes bool) int {
 	return 0
 }
 
-// publish records a new question, and from then on it can be answered.
+// publish records a new question, which can be answered from then on.
 func (b *Broker) publish(ctx context.Context, w *waitingQuestion) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (b *Broker) publish(ctx context.Context, w *waitingQuestion) {
 	}
 }
 
-// admit lets a question wait for its answer, if it was recorded.
+// admit opens a question for its answer, if it was recorded.
 func (b *Broker) admit(w *waitingQuestion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,7 +187,7 @@ func (b *Broker) admit(w *waitingQuestion) {
 	w.timer = time.AfterFunc(w.q.Expires.Sub(b.c.Now()), func() { b.expire(w) })
 }
 
-// expire denies a question whose time is up.
+// expire denies a question that nobody answered in time.
 func (b *Broker) expire(w *waitingQuestion) {
 	b.mu.Lock()
 	if b.closed { // Close denies it
@@ -200,7 +200,7 @@ func (b *Broker) expire(w *waitingQuestion) {
 	b.deny(w, Answer{Reason: fmt.Sprintf("nobody answered within %v", b.c.Timeout)})
 }
 
-// deny denies what nobody has answered, in the broker's own name.
+// deny denies an unanswered question, in the broker's own name.
 func (b *Broker) deny(w *waitingQuestion, a Answer) {
 	if w.lock(context.Background()) != nil {
 		return
@@ -210,12 +210,11 @@ func (b *Broker) deny(w *waitingQuestion, a Answer) {
 		return
 	}
 	a.By = nobody()
-	_ = b.decide(context.Background(), w, a) // nobody waits for it to be recorded
+	_ = b.decide(context.Background(), w, a) // no caller waits for the row
 }
 
-// Wait returns the answer. It is a denial if nobody answers in time. ErrOther means that the question
-// was somebody else's, and so the answer; any other error that ctx ended, and that the question waits
-// on.
+// Wait returns the answer, which is a denial if nobody answers in time. ErrOther means that the answer covers only
+// the other caller's question; any other error means that ctx ended while the question still waits.
 func (p *Pending) Wait(ctx context.Context) (Answer, error) {
 	select {
 	case <-p.w.done:

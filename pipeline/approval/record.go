@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// What happens to a question. In the log it follows "egress." or, for the other kinds, "approval.".
+// Steps of a question. Their row kinds begin with "egress." or, for the other kinds, with "approval.".
 const (
 	requested = "requested"
 	approved  = "approved"
@@ -19,39 +19,39 @@ const (
 	revoked   = "revoked"
 )
 
-// rowKind is the name of the row, and of the event, for what happens to q.
-func (q Question) rowKind(what string) string {
+// rowKind returns the kind of the row, and the name of the event, for a step of q.
+func (q Question) rowKind(step string) string {
 	if q.Kind == Egress {
-		return "egress." + what
+		return "egress." + step
 	}
-	return "approval." + what
+	return "approval." + step
 }
 
 // auditEvent is one row about a question.
 type auditEvent struct {
-	what  string
+	step  string
 	facts map[string]any
 }
 
-// record puts what happens to a question into the log, under the question's id: all of it or nothing.
-func (b *Broker) record(ctx context.Context, q Question, happens ...auditEvent) error {
+// record writes steps of a question to the log under the question's id: all of them or none.
+func (b *Broker) record(ctx context.Context, q Question, steps ...auditEvent) error {
 	if b.c.Audit == nil {
-		return errors.New("there is no audit log, and nobody approves without a record")
+		return errors.New("there is no audit log, and approvals require one")
 	}
-	entries := make([]audit.Entry, len(happens))
-	for i, h := range happens {
+	entries := make([]audit.Entry, len(steps))
+	for i, h := range steps {
 		data := maps.Clone(h.facts)
 		maps.Copy(data, map[string]any{"kind": q.Kind, "what": q.What})
 		if q.CodeSHA256 != "" {
 			data["code_sha256"] = q.CodeSHA256
 		}
-		entries[i] = audit.Entry{Kind: q.rowKind(h.what), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.what == denied || h.what == revoked}
+		entries[i] = audit.Entry{Kind: q.rowKind(h.step), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.step == denied || h.step == revoked}
 	}
 	_, err := b.c.Audit.Append(ctx, entries...)
 	return err
 }
 
-// recordLate records what holds already, now or as soon as the log can be written.
+// recordLate records a step that has taken effect, now or as soon as the log can be written.
 func (b *Broker) recordLate(ctx context.Context, q Question, h auditEvent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
@@ -61,16 +61,15 @@ func (b *Broker) recordLate(ctx context.Context, q Question, h auditEvent) error
 	return nil
 }
 
-// notifyListeners tells the listeners of what is in the log and in force. There are no events of other kinds
-// than egress.
+// notifyListeners publishes a step that is in the log and in force. Only egress has events.
 func (b *Broker) notifyListeners(q Question, h auditEvent) {
 	if q.Kind == Egress {
 		h.facts["what"] = q.What
-		b.c.Bus.Publish(event.Event{Name: q.rowKind(h.what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: h.facts})
+		b.c.Bus.Publish(event.Event{Name: q.rowKind(h.step), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: h.facts})
 	}
 }
 
-// facts returns what the log has of a question: never code.
+// facts returns the facts of a question for the log: never code.
 func (q Question) facts() map[string]any {
 	return facts(map[string]string{"session": q.Session, "run": q.Run, "client": q.Client, "reason": q.Reason, "code_of": q.CodeOf}, map[string]any{
 		"for_seconds": q.For.Seconds(), "expires": q.Expires.UTC().Format(time.RFC3339),
@@ -85,7 +84,7 @@ func (a Answer) facts() map[string]any {
 	return f
 }
 
-// facts leaves out texts that are empty.
+// facts adds the texts that are not empty to all, and returns it.
 func facts(texts map[string]string, all map[string]any) map[string]any {
 	for k, s := range texts {
 		if s != "" {

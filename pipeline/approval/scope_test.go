@@ -268,7 +268,7 @@ func TestForget(t *testing.T) {
 	other.Run = "r3"
 	p3 := openQuestion(t, b, other)
 	b.Forget("r2")
-	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "has ended") {
+	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "the run ended") {
 		t.Errorf("got %+v", a)
 	}
 	if a, err := p3.Wait(t.Context()); !errors.Is(err, ErrOther) {
@@ -302,7 +302,7 @@ func TestForgetMeanwhile(t *testing.T) {
 			b.Forget("r")
 			return nil
 		}
-		if a := wait(t, openQuestion(t, b, questionOf("r", ""))); a.Allowed || !strings.Contains(a.Reason, "has ended") {
+		if a := wait(t, openQuestion(t, b, questionOf("r", ""))); a.Allowed || !strings.Contains(a.Reason, "the run ended") {
 			t.Errorf("got %+v", a)
 		}
 		p := openQuestion(t, b, questionOf("r2", ""))

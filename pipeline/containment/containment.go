@@ -1,6 +1,6 @@
-// Package containment decides what contains a program, before there is one: the backend, its profile and layers
-// (containment), the operator's languages (runtimes), what of the host it sees (data, overlap, packages), what it may
-// reach (egress), and with which environment (env). Effects that have a sandbox ask it when they plan. It starts
+// Package containment decides how a program is contained, before it starts: the backend, its profile and layers
+// (containment), the operator's languages (runtimes), the visible files of the host (data, overlap, packages), the
+// reachable hosts (egress), and the environment (env). Effects with a sandbox call it in their plan. It starts
 // nothing.
 package containment
 
@@ -21,12 +21,12 @@ import (
 // Containment is the backend of a sandbox, and the layers without which the sandbox is refused.
 type Containment struct {
 	Backend  backends.Backend
-	Profile  string   // as policy calls it
-	Base     string   // the backend's profile that it stands on
-	Requires []string // of the profile and of the request together
+	Profile  string   // name in the policy
+	Base     string   // the backend's own profile below it
+	Requires []string // of the profile and the request
 }
 
-// Describe has the rows of a run say what contains and limits a program.
+// Describe adds the containment and the limits of a program to the facts of a run.
 func (c Containment) Describe(r *pipeline.Run, program validate.Checked, limits pipeline.Bounds) {
 	r.Facts["language"], r.Facts["name"] = program.Language, program.Name
 	r.Facts["backend"], r.Facts["profile"], r.Facts["require"] = c.Backend.Name(), c.Profile, c.Requires
@@ -40,8 +40,8 @@ func (c Containment) Describe(r *pipeline.Run, program validate.Checked, limits 
 	}{limits.CPU, limits.Disk, limits.Output, limits.Processes, limits.RAM, limits.Wall.Seconds()}
 }
 
-// Choose returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
-// profile, and more.
+// Choose returns the backend, the profile ("" for the defaults), and the required layers: those of the profile, and
+// more.
 func Choose(p *pipeline.Pipeline, backend, profile string, more []string) (c Containment, err error) {
 	if c.Backend, err = findBackend(p, backend); err != nil {
 		return c, err
@@ -58,7 +58,7 @@ func Choose(p *pipeline.Pipeline, backend, profile string, more []string) (c Con
 	layers := slices.Concat(known.Require, more)
 	for _, l := range layers {
 		if !slices.Contains(AllLayers, l) {
-			return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no layer called %q", l), "choose from: "+strings.Join(AllLayers, ", "))
+			return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown layer %q", l), "choose from: "+strings.Join(AllLayers, ", "))
 		}
 	}
 	for i, l := range AllLayers {
@@ -79,16 +79,16 @@ func findBackend(p *pipeline.Pipeline, name string) (backends.Backend, error) {
 		names = append(names, b.Name())
 	}
 	if names == nil {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "there is no backend", "")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "no backend is configured", "")
 	}
 	return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown backend %q", name),
 		"choose one of: "+strings.Join(names, ", "))
 }
 
-// AllLayers are the names of layers that can be required.
+// AllLayers are the layers that can be required.
 var AllLayers = slices.Concat(backends.ContainmentLayers, []string{backends.LayerCgroup, backends.LayerRlimit})
 
-// Probe returns what a backend offers to sandboxes of the default profile; "" is the default backend.
+// Probe returns the capabilities of a backend for the default profile; "" is the default backend.
 func Probe(ctx context.Context, p *pipeline.Pipeline, backend string) (backends.Probe, error) {
 	c, err := Choose(p, backend, "", nil)
 	if err != nil {
@@ -99,8 +99,8 @@ func Probe(ctx context.Context, p *pipeline.Pipeline, backend string) (backends.
 	return probe, err
 }
 
-// CheckLayers returns an error for layers that were required and are not among those that held. Backends promise that there
-// are none; this checks once more.
+// CheckLayers returns an error if a required layer is not among layers, those in force. Backends guarantee that; this
+// is a second check.
 func (c Containment) CheckLayers(layers []string) error {
 	gone := slices.DeleteFunc(slices.Clone(c.Requires), func(l string) bool { return slices.Contains(layers, l) })
 	if len(gone) == 0 {

@@ -17,16 +17,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Route is the policy of one request.
+// Route is the egress policy of one request.
 type Route struct {
-	outbound.Bounds               // at all
-	Policy          egress.Policy // without a person
-	Granted         egress.Policy // by people, so far
-	Open            bool          // it may become wider later
+	outbound.Bounds               // upper bounds
+	Policy          egress.Policy // allowed by the operator
+	Granted         egress.Policy // approved by people so far
+	Open            bool          // its bounds may become wider later
 }
 
-// FindRoute returns what the operator allows and people have granted, and if the request names names, no more than
-// these. What it names must be among that, unless a person has typed it, or is asked about it later.
+// FindRoute returns the hosts that the operator allows and people have approved, narrowed to those that the request
+// names. Each named host must be among them, unless a person typed the list or is asked about it later.
 func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 	e := r.Pipeline.Config.Egress
 	asker := approval.Question{Kind: approval.Egress, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Run: r.Outcome.ID, CodeSHA256: r.Code}
@@ -35,15 +35,15 @@ func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 		return w, nil
 	}
 	local, names := egress.CutLocal(allow)
-	for _, port := range local { // whatever may be asked of people later: this is not
+	for _, port := range local { // approvals can't open ports of this machine
 		if e.Dialer == nil || !slices.Contains(e.Dialer.Local, port) {
-			return w, pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which nobody but its operator opens", port),
-				"have it added to ", remedy.Setting.With("egress.local"))
+			return w, pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which only its operator can allow", port),
+				"ask the operator to add it to ", remedy.Setting.With("egress.local"))
 		}
 	}
 	within, err := egress.NewPolicy(names, e.Deny)
 	if err != nil && slices.ContainsFunc(allow, func(name string) bool { return r.Clean(name) != name }) {
-		return w, pipeline.Refuse(pipeline.StageEgress, "a domain that was named has a secret in it", "name hosts like example.com") // which the error may have cut
+		return w, pipeline.Refuse(pipeline.StageEgress, "a domain of the request contains a secret", "name hosts like example.com") // err may have cut it
 	}
 	if err != nil {
 		hint := "name hosts like example.com, *.example.com or example.com:5432"
@@ -70,7 +70,7 @@ func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 			continue
 		}
 		missing = append(missing, name)
-		d := egress.Decision{Name: r.Clean(name), Ask: r.Clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
+		d := egress.Decision{Name: r.Clean(name), Ask: r.Clean(name), Reason: "the operator does not allow it, and nobody has approved it"}
 		r.Outcome.Egress = append(r.Outcome.Egress, egress.Record{Decision: d})
 		r.AddRow(event.EgressDenied, pipeline.Facts{"name": d.Name, "reason": d.Reason})
 	}
@@ -81,8 +81,8 @@ func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 		remedy.AskEgress)
 }
 
-// NewOutbound returns the egress session of a sandbox that needs one. A session needs one when somebody could
-// approve a name later: its listeners can't be opened then.
+// NewOutbound returns the egress session of a sandbox that needs one, else nil. A session needs one if a person could
+// approve a host later, because listeners can't be opened then.
 func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases func() vault.Leases, session string) (*outbound.Session, error) {
 	e := r.Pipeline.Config.Egress
 	later := session != "" && r.Pipeline.Config.Approvals != nil
@@ -96,15 +96,15 @@ func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases f
 		ports = append(ports, egress.WebPorts()...)
 	}
 	slices.Sort(ports)
-	if ports = slices.Compact(ports); narrow && w.Within.Empty() { // then nothing can ever be reached
+	if ports = slices.Compact(ports); narrow && w.Within.Empty() { // no host is reachable, ever
 		ports = nil
 	}
 	switch {
 	case base == "landlock" && (allow == nil || len(ports) == 0):
-		return nil, nil // the default is not worth a refusal, and less is let out
+		return nil, nil // allow less rather than refuse the default
 	case base == "landlock":
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Layer: backends.LayerNet, Denied: true,
-			Reason: "the profile landlock has no network of its own that could lead out", Remedy: pipeline.Remedy{"use the profile hardened"}}
+			Reason: "the profile landlock has no network namespace for egress", Remedy: pipeline.Remedy{"use the profile hardened"}}
 	}
 	return outbound.New(outbound.Config{
 		Policy: w.Policy, Bounds: w.Bounds, Changes: w.Open, Ports: ports, Ask: ask, Approvals: r.Pipeline.Config.Approvals,
@@ -115,7 +115,7 @@ func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases f
 	})
 }
 
-// DecisionRecorder writes decisions to the log as they are made.
+// DecisionRecorder returns a function that writes each decision to the log at once.
 func DecisionRecorder(p *pipeline.Pipeline, id, namespace string, clean func(string) string) outbound.Record {
 	return func(ctx context.Context, d egress.Decision) error {
 		data := pipeline.Facts{"name": safetext.Clip(clean(d.Name), pipeline.MaxText), "reason": safetext.Clip(clean(d.Reason), pipeline.MaxReason)}
@@ -135,7 +135,7 @@ func EgressKind(allowed bool) string {
 	return event.EgressDenied
 }
 
-// AddDecisions adds decisions to the result, free of secrets.
+// AddDecisions adds redacted decisions to the result.
 func AddDecisions(r *pipeline.Run, all []egress.Record) {
 	for _, d := range all {
 		d.Name, d.Reason, d.Ask = r.Clean(d.Name), r.Clean(d.Reason), r.Clean(d.Ask)
@@ -143,17 +143,17 @@ func AddDecisions(r *pipeline.Run, all []egress.Record) {
 	}
 }
 
-// CheckAskable refuses what no person can allow: a domain, as in Request.Allow, that the operator denies.
+// CheckAskable refuses a domain that nobody can approve, because it is invalid or the operator denies it.
 func CheckAskable(p *pipeline.Pipeline, domain string) error {
 	if _, err := egress.NewPolicy([]string{domain}, nil); err != nil {
 		reason, do := remedy.Split(err)
 		return pipeline.Refuse(pipeline.StageEgress, reason, do...)
 	}
 	if by, denied := p.Config.Egress.Policy.Denies(domain); denied {
-		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the operator denies %s, and nobody can approve it", by), "do without it")
+		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the operator denies %s, so nobody can approve it", by), "continue without it")
 	}
 	return nil
 }
 
-// Reachable are the patterns of names that programs reach without asking, sorted.
+// Reachable returns the patterns of hosts that programs reach without asking, sorted.
 func Reachable(p *pipeline.Pipeline) []string { return p.Config.Egress.Policy.Allowed() }

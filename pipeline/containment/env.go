@@ -10,19 +10,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// CheckEnv refuses variables that are malformed, or are secrets, too.
+// CheckEnv refuses variables that are malformed, or that are secrets too.
 func CheckEnv(env, secrets []string) error {
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")
 		switch {
 		case !ok || !envName().MatchString(name):
-			// The value may be secret, and the name may be what was meant as one: neither is shown.
+			// The value may be secret, or the name may be the value by mistake, so the message quotes neither.
 			return pipeline.Refuse(pipeline.StageValidate, "an environment variable is not of the form NAME=VALUE", remedy.SetEnv)
 		case strings.Contains(value, "\x00"):
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the environment variable %s holds a NUL byte", name), "")
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the environment variable %s contains a NUL byte", name), "")
 		case slices.Contains(secrets, name):
 			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s is both a secret and an environment variable", name),
-				"give one of ", remedy.Secret, " and ", remedy.Env)
+				"use one of ", remedy.Secret, " and ", remedy.Env)
 		}
 	}
 	return nil

@@ -13,11 +13,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Overlap refuses a run that could write, from inside, what we write or trust outside: the directory that its artifacts
-// will be saved in, and the operator's own files, such as the audit log. It could not read those either: where a
-// directory above them is shown, read-only, the backends cover them, and there is nothing to see in a mount of just
-// them. Names of what is there are compared by device and inode, since a mount or a link can show it elsewhere. saves
-// is the directory for artifacts, or nil.
+// Overlap refuses a run whose program could write files that we write or trust outside: the directory for its
+// artifacts, and the operator's own files, such as the audit log. It can't read those either: backends hide them in a
+// read-only mount of a directory above, and a mount of just them would be empty. Files are compared by device and
+// inode, since a mount or a link can show them elsewhere. saves is the directory for artifacts, or nil.
 func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) error {
 	mounts := slices.DeleteFunc(slices.Clone(dirs), func(m backends.Mount) bool { return m.Host == "" })
 	if len(mounts) == 0 && saves == nil {
@@ -28,7 +27,7 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 	if saves != nil {
 		if ours := findOverlap(p, own, saves.Path, true); ours != "" {
 			return pipeline.Refuse(pipeline.StageValidate,
-				fmt.Sprintf("the directory for artifacts, %s, holds, or lies in, %s, which is sandboxmcp's own", saves.Path, ours),
+				fmt.Sprintf("the directory for artifacts, %s, contains or is in %s, which belongs to sandboxmcp", saves.Path, ours),
 				"name another directory with ", remedy.Artifacts)
 		}
 		there = backends.LocateHidden([]string{saves.LastExisting()})
@@ -36,11 +35,11 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 	for _, m := range mounts {
 		host := ResolveLinks(m.Host)
 		if m.Write && saves != nil && there.FirstWithin(host) != "" {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which lies in %s", m.Host),
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which is in %s", m.Host),
 				"name a directory outside of it with ", remedy.Artifacts, ", or show it read-only")
 		}
 		if ours := findOverlap(p, own, host, m.Write); ours != "" {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours), "show another directory")
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s contains or is in %s, which belongs to sandboxmcp", m.Host, ours), "mount another directory")
 		}
 	}
 	return nil
@@ -54,10 +53,10 @@ func CheckHome(p *pipeline.Pipeline, home string) error {
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s is not a home of an agent", home), "")
 }
 
-// findOverlap returns which of our own places, where own has those that are there, a path without links is or lies in, or if
-// above is set holds.
+// findOverlap returns the path of ours that a path without links is in or, if above is set, contains; own has those
+// that exist.
 func findOverlap(p *pipeline.Pipeline, own backends.Hidden, host string, above bool) string {
-	for _, ours := range p.Config.Protected { // what is not there yet has no place
+	for _, ours := range p.Config.Protected { // own lacks missing paths: compare names
 		if ours = ResolveLinks(ours); paths.Within(host, ours) || above && paths.Within(ours, host) {
 			return ours
 		}
@@ -68,7 +67,7 @@ func findOverlap(p *pipeline.Pipeline, own backends.Hidden, host string, above b
 	return own.FirstWithin(host)
 }
 
-// ExposesOwnFiles reports whether a program is shown a directory above our own files.
+// ExposesOwnFiles reports whether a mount shows a directory above our own files.
 func ExposesOwnFiles(p *pipeline.Pipeline, mounts []backends.Mount) bool {
 	own := sync.OnceValue(func() backends.Hidden { return backends.LocateHidden(p.Config.Protected) })
 	return slices.ContainsFunc(mounts, func(m backends.Mount) bool {
@@ -76,7 +75,7 @@ func ExposesOwnFiles(p *pipeline.Pipeline, mounts []backends.Mount) bool {
 	})
 }
 
-// ResolveLinks follows the links of a path as far as it exists.
+// ResolveLinks resolves the links of the existing part of a path.
 func ResolveLinks(name string) string {
 	if abs, err := filepath.Abs(name); err == nil {
 		name = abs

@@ -11,10 +11,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// PackagesOf returns what a run in a language, or the new session id, is shown of a namespace's packages: nothing where
-// no directory of this machine can be shown. Install refuses to add any there.
+// PackagesOf returns the namespace's packages for a run in a language, or for the new session id. The view is empty
+// if no directory of this machine can be mounted; Install then refuses to add packages.
 func PackagesOf(ctx context.Context, p *pipeline.Pipeline, c Containment, namespace, language, id string) (packages.View, error) {
-	// Without a root of its own, a sandbox can't be shown a directory at another place.
+	// Without its own root, a sandbox can't show a directory at another path.
 	if p.Config.Packages == nil || c.Base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, language) {
 		return packages.View{Release: func() {}}, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// RuntimeOf returns the operator's runtime for a language, or for a file's name where no language is said.
+// RuntimeOf returns the operator's runtime for a language, or for a file name if language is "".
 func RuntimeOf(p *pipeline.Pipeline, language, name string) (pipeline.Runtime, bool) {
 	i := slices.IndexFunc(p.Config.Runtimes, func(r pipeline.Runtime) bool {
 		return strings.EqualFold(r.Name, language) || language == "" && slices.Contains(r.Extensions, strings.ToLower(path.Ext(name)))
@@ -27,14 +27,14 @@ func RuntimeOf(p *pipeline.Pipeline, language, name string) (pipeline.Runtime, b
 	return p.Config.Runtimes[i], true
 }
 
-// OtherLanguage returns the operator's own language of this name, or of a file of this name where no language is said;
-// "" is none.
+// OtherLanguage returns the name of the operator's language, or of the one for a file name if language is ""; "" if
+// there is none.
 func OtherLanguage(p *pipeline.Pipeline, language, file string) string {
 	r, _ := RuntimeOf(p, language, file)
 	return r.Name
 }
 
-// OtherLanguages are the languages that the operator has named.
+// OtherLanguages returns the names of the operator's languages.
 func OtherLanguages(p *pipeline.Pipeline) (names []string) {
 	for _, r := range p.Config.Runtimes {
 		names = append(names, r.Name)
@@ -42,29 +42,29 @@ func OtherLanguages(p *pipeline.Pipeline) (names []string) {
 	return names
 }
 
-// CheckPrograms returns an error if a program that commands need is not there.
+// CheckPrograms returns an error if a program of the commands is missing.
 func CheckPrograms(t pipeline.Runtime, backend string, commands ...[]string) error {
 	program := MissingProgram(backend, commands...)
 	if program == "" {
 		return nil
 	}
-	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s needs %s, which this machine does not have where programs see it", t.Name, program),
+	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s needs %s, which is missing from the directories that sandboxes see", t.Name, program),
 		"install it, or change ", remedy.Setting.With("runtimes."+t.Name))
 }
 
 // WrongLanguage returns the error for code of a language that is not its session's.
 func WrongLanguage(session, code string) error {
-	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, and this is %s", session, code), remedy.OtherLanguage)
+	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, but this code is %s", session, code), remedy.OtherLanguage)
 }
 
-// SessionLanguage returns a language of which a session on a backend can be, by one of its names, and what its sandbox
-// shows.
+// SessionLanguage resolves the name of a language for a session on a backend, and returns also the language whose
+// interpreter its sandbox shows.
 func SessionLanguage(p *pipeline.Pipeline, name, backend string) (language, shows string, err error) {
 	t, is := RuntimeOf(p, name, "")
 	switch {
 	case is && t.Kernel == nil:
-		return "", "", pipeline.Refuse(pipeline.StageValidate, "code of "+t.Name+" runs without a session: its language has no kernel",
-			"run it without one, or name a kernel as ", remedy.Setting.With("runtimes."+t.Name+".kernel"))
+		return "", "", pipeline.Refuse(pipeline.StageValidate, "sessions can't run "+t.Name+": the language has no kernel",
+			"run it without a session, or set a kernel in ", remedy.Setting.With("runtimes."+t.Name+".kernel"))
 	case is:
 		return t.Name, backends.AnyProgram, CheckPrograms(t, backend, t.Kernel)
 	}
@@ -78,7 +78,7 @@ func SessionLanguage(p *pipeline.Pipeline, name, backend string) (language, show
 	return language, language, nil
 }
 
-// Kernels are those of the operator's languages.
+// Kernels returns the kernels of the operator's languages.
 func Kernels(runtimes []pipeline.Runtime) map[string]kernel.CustomLanguage {
 	all := map[string]kernel.CustomLanguage{}
 	for _, t := range runtimes {
@@ -93,7 +93,7 @@ func Kernels(runtimes []pipeline.Runtime) map[string]kernel.CustomLanguage {
 	return all
 }
 
-// CommandLine is the begin of a command line, which the code's file follows, and its arguments.
+// CommandLine returns the beginning of a command line; the code's file and its arguments follow.
 func CommandLine(t pipeline.Runtime, check bool) []string {
 	switch {
 	case check:
@@ -104,7 +104,7 @@ func CommandLine(t pipeline.Runtime, check bool) []string {
 	return script("p=${TMPDIR:-/tmp}/program; " + words(t.Compile, true) + " || exit; exec " + words(t.Command, false) + ` "$@"`)
 }
 
-// shellLine is a command as it is, where the file's name comes last, or else a script that puts it in its place.
+// shellLine returns command unchanged if the file name comes last, or else a script that inserts it.
 func shellLine(command []string, file bool) []string {
 	if !strings.Contains(strings.Join(command, " "), "{file}") {
 		return command
@@ -114,8 +114,8 @@ func shellLine(command []string, file bool) []string {
 
 func script(text string) []string { return []string{"sh", "-c", `f=$1; shift; ` + text, "sh"} }
 
-// words writes a command for a shell, in which f is the file, p the program and d the driver. With file, it gets the
-// file's name.
+// words formats a command for a shell, with $f for the file, $p for the program and $d for the driver. With file, it
+// includes the file's name.
 func words(command []string, file bool) string {
 	var all []string
 	for _, w := range command {
@@ -129,10 +129,11 @@ func words(command []string, file bool) string {
 	return strings.Join(all, " ")
 }
 
-// programs are where sandboxes of the backend process see programs of the host.
+// programs are the directories in which sandboxes of the backend process see programs of the host.
 var programs = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// MissingProgram returns a program that is needed and not there. Only of the backend process that is known before.
+// MissingProgram returns a program of the commands that is missing, or "". This is known in advance only for the
+// backend process.
 func MissingProgram(backend string, commands ...[]string) string {
 	if backend != "process" {
 		return ""
@@ -145,7 +146,7 @@ func MissingProgram(backend string, commands ...[]string) string {
 	return ""
 }
 
-// whereIs returns the path of a program, "" if it is not where sandboxes see programs.
+// whereIs returns the path of a program in the directories that sandboxes see, or "".
 func whereIs(name string) string {
 	for _, dir := range programs {
 		file := name
@@ -159,7 +160,7 @@ func whereIs(name string) string {
 	return ""
 }
 
-// ProbeRuntimes tells of the operator's runtimes as a probe of a backend does.
+// ProbeRuntimes describes the operator's runtimes for the probe of a backend.
 func ProbeRuntimes(runtimes []pipeline.Runtime, backend string) (all []backends.Runtime) {
 	for _, t := range runtimes {
 		first := t.Command[0]
@@ -172,9 +173,9 @@ func ProbeRuntimes(runtimes []pipeline.Runtime, backend string) (all []backends.
 		}
 		about := backends.Runtime{Name: t.Name, Path: first, Why: remedy.Text{"runs files " + strings.Join(t.Extensions, " ") + ", " + sessions + " sessions"}}
 		if backend != "process" {
-			about.Why = append(about.Why, "; where the image has "+first)
+			about.Why = append(about.Why, "; if the image has "+first)
 		} else if program := MissingProgram(backend, t.Command, t.Compile, t.Kernel); program != "" {
-			about.Path, about.Why = "", remedy.Text{"the configuration names " + program + ", which is not there: install it"}
+			about.Path, about.Why = "", remedy.Text{"the configuration names " + program + ", which is missing: install it"}
 		} else {
 			about.Path = whereIs(first)
 		}

@@ -11,13 +11,12 @@ import (
 
 const (
 	TempDirPrefix = "script-"
-	// tempDirAge is when a directory can only be a dead process's: a sandbox starts in milliseconds.
+	// tempDirAge is the age at which a directory must belong to a dead process: a sandbox starts in milliseconds.
 	tempDirAge = time.Hour
 )
 
-// TempDir makes a directory for what a sandbox is shown while it starts, below temp or where temporary
-// files go, and sweeps temp. The sandbox's user must get to the files; the directory's name can't be
-// guessed by others.
+// TempDir creates a directory for files that are mounted while a sandbox starts, below temp or os.TempDir, and
+// removes old ones from temp. The sandbox's user can traverse it; others can't guess its name.
 func TempDir(temp string) (string, error) {
 	prefix := "sandboxmcp-"
 	if temp != "" {
@@ -38,7 +37,7 @@ func TempDir(temp string) (string, error) {
 	return dir, nil
 }
 
-// makeTemp makes temp, and what is missing above it, which nobody else needs to get through.
+// makeTemp creates temp, and its missing parents for us alone.
 func makeTemp(temp string) error {
 	if err := os.MkdirAll(filepath.Dir(temp), 0o700); err != nil {
 		return err
@@ -48,13 +47,13 @@ func makeTemp(temp string) error {
 		return nil
 	}
 	if err == nil {
-		err = os.Chmod(temp, 0o711) // whatever the umask
+		err = os.Chmod(temp, 0o711) // independent of the umask
 	}
 	return err
 }
 
-// removeOldTemp removes the directories of tempDir that are older than a time. One that can't be removed is left
-// to the next sweep.
+// removeOldTemp removes the directories of TempDir that are older than a time. If one can't be removed, a later call
+// tries again.
 func removeOldTemp(temp string, before time.Time) {
 	entries, _ := os.ReadDir(temp)
 	for _, e := range entries {

@@ -26,71 +26,71 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Config holds the parts that an API serves. Requests are only for those that are there.
+// Config holds the parts that an API serves. Requests for missing parts are refused.
 type Config struct {
 	Server    Server
-	Pipeline  *pipeline.Pipeline    // nil: there are no secrets to take out of questions
-	Runs      *pipeline.Pipeline    // runs what the command line hands over, as a process of its own would; nil: nothing is handed over
-	Sweep     func(context.Context) // does before each of these what such a process would at its start, about what killed ones have left
-	Alike     func() string         // what such a process goes by, as one text; other ones run for themselves
+	Pipeline  *pipeline.Pipeline    // nil: questions need no redaction
+	Runs      *pipeline.Pipeline    // for runs that the command line hands over, as in a process of their own; nil accepts none
+	Sweep     func(context.Context) // called before each of these: cleans up after killed processes, as a new process would
+	Alike     func() string         // fingerprint of the settings; processes with another one run by themselves
 	Approvals *approval.Broker
 	Events    *event.Bus
 	Records   Records          // the audit log
-	Keys      *signer.Keys     // whose public halves are shown
-	Results   *results.Store   // what is kept of runs
-	Settings  func() []Setting // those in force
+	Keys      *signer.Keys     // their public keys are shown
+	Results   *results.Store   // stored results of runs
+	Settings  func() []Setting // settings in force
 	Doctor    func(context.Context) ([]Finding, error)
 	Disk      func() (Disk, error)
-	More      []operation.Operation // what else is answered at the same address, for the OpenAPI document
-	Log       *slog.Logger          // nil says nothing
+	More      []operation.Operation // other operations at the same address, for the OpenAPI document
+	Log       *slog.Logger          // nil logs nothing
 }
 
-// Bounds of one client. One that hangs, or a bug in one, must not hold the server up.
+// Bounds of one client, so that a hanging or faulty client does not block the server.
 const (
 	maxClients = 64
-	maxBody    = 64 << 10 // bytes; so the head
-	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
+	maxBody    = 64 << 10 // bytes, of a body and of the headers
+	maxSeconds = 1e6      // of an approval: above the maximum, and within a time.Duration
 )
 
-// Bounds of the requests under way that have no end of their own, or read much of the log: there is room for the short
-// ones beside them.
+// Bounds of running requests without an end of their own, or that read much of the log, so that there is room for
+// short ones.
 const (
 	maxLong     = 32
-	maxStreams  = 16 // of events: each is a connection
-	maxWatches  = 64 // of runs
+	maxStreams  = 16 // event streams: each is a connection
+	maxWatches  = 64 // watched runs
 	maxReads    = 6  // further ones wait
-	maxOwnReads = 2  // of one person
+	maxOwnReads = 2  // per person
 )
 
-// pace is how long a client may take, and what it asks for, unless that has no end.
+// pace bounds the time of a client and of its request, unless that has no end.
 type pace struct {
 	read  time.Duration
-	work  time.Duration // more than an answer's record takes at most
+	work  time.Duration // more than the maximum for recording an answer
 	write time.Duration
-	close time.Duration // for answers that are under way at Close
+	close time.Duration // for running answers at Close
 }
 
 var usual = pace{read: 5 * time.Second, work: 15 * time.Second, write: 20 * time.Second, close: time.Second}
 
-// API answers what people ask of a server. Whoever gives it a request knows who sends that: an identity is in its
-// context.
+// API answers requests of people to a server. The caller of ServeHTTP has identified the sender: the context has the
+// identity.
 type API struct {
 	c       Config
 	pace    pace
 	handler http.Handler
 	address atomic.Pointer[string]
 	page    atomic.Pointer[func(identity.Identity) (string, error)]
-	streams *door.Slots // of events
+	streams *door.Slots // event streams
 	longs   *door.Slots
 	watches *door.Slots
-	ends    *door.Slots // of sessions: they end what may have taken all other places
-	reads   *door.Slots // of much of the log: each can keep a core busy for seconds
+	ends    *door.Slots // ends of sessions: sessions may have taken all other slots
+	reads   *door.Slots // long reads of the log: each can keep a core busy for seconds
 	sums    figures
 	looked  doctorCache
 	cells   cells
 }
 
-// New returns an API that works as c says. End it before what the functions of c show.
+// New returns an API with the parts in c. Call Close before closing these.
 func New(c Config) *API { return newAPI(c, usual) }
 
 func newAPI(c Config, p pace) *API {
@@ -111,18 +111,18 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	by := requesterOf(r.Context())
 	if !by.person {
-		deny(w, failure(http.StatusForbidden, "this is for people, and these credentials are an agent's: its operations are at /v1/tools and /mcp"))
+		deny(w, failure(http.StatusForbidden, "this API is for people, and these are credentials of an agent: use /v1/tools and /mcp"))
 		return
 	}
-	if path.Clean(r.URL.EscapedPath()) != r.URL.EscapedPath() { // http.ServeMux would redirect to another one
-		deny(w, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path))
+	if path.Clean(r.URL.EscapedPath()) != r.URL.EscapedPath() { // http.ServeMux would redirect
+		deny(w, failure(http.StatusNotFound, "unknown operation %s %.100s", r.Method, r.URL.Path))
 		return
 	}
 	a.handler.ServeHTTP(w, r.WithContext(pipeline.WithCaller(r.Context(), by.caller)))
 }
 
-// Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end
-// with its connection.
+// Stop ends the streams and long requests, and refuses new ones. If a client neither reads nor sends, they end with
+// its connection.
 func (a *API) Stop() {
 	for _, s := range a.endless() {
 		s.Stop()
@@ -130,7 +130,7 @@ func (a *API) Stop() {
 	a.sums.forgetLog()
 }
 
-// Close stops them, and returns when they have ended.
+// Close stops them, and waits for their end.
 func (a *API) Close() {
 	a.Stop()
 	for _, s := range a.endless() {
@@ -141,7 +141,7 @@ func (a *API) Close() {
 
 func (a *API) endless() []*door.Slots { return []*door.Slots{a.streams, a.longs, a.watches, a.ends} }
 
-// SetAddress sets what the server tells of where it answers over HTTP.
+// SetAddress sets the server's HTTP address.
 func (a *API) SetAddress(address string) { a.address.Store(&address) }
 
 func (a *API) self(ctx context.Context, _ *NoArguments) (Server, error) {
@@ -150,12 +150,12 @@ func (a *API) self(ctx context.Context, _ *NoArguments) (Server, error) {
 		s.Address = *address
 	}
 	if !requesterOf(ctx).peer {
-		s.Database = "" // where it is on that machine is nothing to others
+		s.Database = "" // hide the path from others
 	}
 	return s, nil
 }
 
-// routes gives all answers a limited time, other than the streams and what takes as long as programs do.
+// routes returns the handler. All answers have a time limit, except streams and running programs.
 func (a *API) routes() http.Handler {
 	short, all := http.NewServeMux(), http.NewServeMux()
 	r := routes{a, short, all}
@@ -208,18 +208,18 @@ func (a *API) routes() http.Handler {
 		door.Reply(w, http.StatusOK, operation.OpenAPI(a.c.Server.Version, append(Operations(), a.c.More...)))
 	})
 	short.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		deny(w, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path))
+		deny(w, failure(http.StatusNotFound, "unknown operation %s %.100s", r.Method, r.URL.Path))
 	})
 	return all
 }
 
-// routes are those that have a limited time, and all of them.
+// routes are the routes with a time limit, and all routes.
 type routes struct {
 	*API
 	short, all *http.ServeMux
 }
 
-// on has requests for a route answered by do, within what wraps it; nil is what the route's time asks for.
+// on registers do for a route. within wraps the handler; nil chooses by the route's time.
 func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
 	mux := all.short
 	if o.Long {
@@ -235,16 +235,16 @@ func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context,
 	mux.HandleFunc(o.Pattern, h)
 }
 
-// streamed is the limit of requests whose body is read as it comes.
+// streamed is the limit of requests whose body is read as a stream.
 const streamed = -1
 
-// long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the
-// server.
+// long wraps a request with a body of at most limit bytes that takes as long as a program. It ends with the client or
+// the server.
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return a.longAmong(a.longs, limit)
 }
 
-// longAmong is long for what counts among these, and not among what has something run.
+// longAmong is long with other slots than those of running programs.
 func (a *API) longAmong(among *door.Slots, limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -257,7 +257,7 @@ func (a *API) longAmong(among *door.Slots, limit int64) func(http.HandlerFunc) h
 			defer leave()
 			if limit != streamed {
 				err = gather(w, r, limit)
-			} else if by.peer { // the times of others are those of the listener
+			} else if by.peer { // the listener sets the deadlines of others
 				err = door.ClearDeadlines(w)
 			}
 			if err != nil {
@@ -269,7 +269,8 @@ func (a *API) longAmong(among *door.Slots, limit int64) func(http.HandlerFunc) h
 	}
 }
 
-// boundBody has requests wait for room. Those at the server's own socket need none: its user can have it do anything.
+// boundBody makes requests wait for memory. Those on the server's own socket need none: its user has full control
+// anyway.
 func (a *API) boundBody(f http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := requesterOf(r.Context())
@@ -287,8 +288,7 @@ func (a *API) boundBody(f http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// gather has the whole body of a request in memory, unless it is longer than limit, and then gives its client all the
-// time in the world.
+// gather reads the whole body of a request, up to limit, and then removes the client's deadlines.
 func gather(w http.ResponseWriter, r *http.Request, limit int64) error {
 	body, err := operation.ReadBody(r, limit)
 	if err != nil {
@@ -333,10 +333,10 @@ func (a *API) grants(ctx context.Context, _ *NoArguments) (grants, error) {
 	return all, nil
 }
 
-// answer answers a question in the name of who asks. A no to what was approved takes that back.
+// answer answers a question in the name of the requester. Denying an approved question revokes the approval.
 func (a *API) answer(ctx context.Context, v *Verdict) (Outcome, error) {
 	if !v.Allow && (v.Scope != "" || v.Seconds != 0) {
-		return Outcome{}, failure(http.StatusBadRequest, "a no has no scope and no end")
+		return Outcome{}, failure(http.StatusBadRequest, "a denial can't have a scope or an end")
 	}
 	by, id := requesterOf(ctx), strings.ToUpper(v.ID)
 	verdict := approval.Answer{Allowed: v.Allow, By: by.channel(), User: by.user, Reason: v.Reason, Scope: v.Scope}
@@ -361,14 +361,14 @@ func (a *API) answerQuestion(ctx context.Context, id string, verdict approval.An
 	if held != nil {
 		out.Question = held.Question
 	}
-	if !sees(out.Question.Namespace) { // nor is it told whether there is one
+	if !sees(out.Question.Namespace) { // don't reveal whether it exists
 		return Outcome{}, approval.ErrUnknown
 	}
 	err := b.Answer(ctx, id, verdict)
 	if (errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown)) && !verdict.Allowed && held != nil {
 		out.Revoked = true
 		if err = b.Revoke(ctx, id, verdict); errors.Is(err, approval.ErrUnknown) {
-			err = approval.ErrAnswered // by somebody else, a moment ago
+			err = approval.ErrAnswered // by another person just now
 		}
 	}
 	if errors.Is(err, approval.ErrUnrecorded) {

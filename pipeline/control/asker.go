@@ -12,20 +12,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// requester is who sends a request. The zero value is nobody, who sees nothing.
+// requester is the sender of a request. The zero value is nobody, who sees nothing.
 type requester struct {
-	peer   bool // at the other end of the server's own socket: its user, or root
-	root   bool // as the kernel says
+	peer   bool // on the server's own socket: its user, or root
+	root   bool // verified by the kernel
 	page   bool // through the page
 	person bool
-	user   string // as the audit log has it
+	user   string // name in the audit log
 	own    identity.Namespaces
 	caller pipeline.Caller
 }
 
 type peerKey struct{}
 
-// requesterOf returns who sends the request that ctx is of.
+// requesterOf returns the sender of the request that ctx belongs to.
 func requesterOf(ctx context.Context) requester {
 	page := ctx.Value(pageKey{}) != nil
 	if uid, ok := ctx.Value(peerKey{}).(int); ok {
@@ -46,21 +46,21 @@ func requesterOf(ctx context.Context) requester {
 	return requester{own: i.Namespaces, page: page, person: i.Kind == identity.Person, user: i.String(), caller: pipeline.Caller{By: by}}
 }
 
-// sees reports whether the asker may see what is of a namespace.
+// sees reports whether the requester may see a namespace.
 func (a requester) sees(namespace string) bool { return a.own.Has(namespace) }
 
-// seesAll reports whether that is so for all namespaces.
+// seesAll reports whether the requester may see all namespaces.
 func (a requester) seesAll() bool { return a.own.All() }
 
-// checkNamespace refuses a namespace that is not the asker's.
+// checkNamespace refuses a namespace that the requester may not see.
 func (a requester) checkNamespace(namespace string) error {
 	if !a.sees(namespace) {
-		return failure(http.StatusForbidden, "these credentials do not reach the namespace %.64q", namespace)
+		return failure(http.StatusForbidden, "these credentials do not give access to the namespace %.64q", namespace)
 	}
 	return nil
 }
 
-// client returns whose requests those of the asker count among, as [door.Slots] has clients.
+// client returns the client of [door.Slots] that the requester counts as.
 func (a requester) client() string {
 	if a.peer {
 		return ""
@@ -68,10 +68,10 @@ func (a requester) client() string {
 	return a.user
 }
 
-// channel returns the channel by which the asker answers questions.
+// channel returns the channel of the requester's answers to questions.
 func (a requester) channel() approval.Channel {
 	switch {
-	case a.page: // also root's: what a browser sends is nothing that the kernel vouches for
+	case a.page: // root's too: the kernel does not verify a browser's requests
 		return approval.Page()
 	case a.root:
 		return approval.Root()
@@ -81,7 +81,7 @@ func (a requester) channel() approval.Channel {
 	return approval.OverHTTP()
 }
 
-// describeRoute says how the asker asks, as people read it.
+// describeRoute describes the requester for people.
 func (a requester) describeRoute() string {
 	if a.page {
 		return fmt.Sprintf("the page (%s)", a.user)
@@ -92,7 +92,7 @@ func (a requester) describeRoute() string {
 	return fmt.Sprintf("a person over HTTP (%s)", a.user)
 }
 
-// userName returns the name of a user, or the number of one without a name.
+// userName returns the name of a user, or the uid of a user without a name.
 func userName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username

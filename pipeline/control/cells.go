@@ -29,32 +29,31 @@ type Cell struct {
 	Artifacts string  `json:"artifacts,omitempty" about:"An absolute path of a directory for the session's new files; only on the server's own socket."`
 }
 
-// Part is one line of what a cell answers with, in this order: the run's id; what it writes and what
-// is asked because of it, as they come; what it showed; and the result, without the text that was sent already.
-// A stream that ends without a result was cut off: the server has ended.
+// Part is one line of a cell's answer, in this order: the run's id; its output and its questions, as they come; its
+// displays; and the result, without the text that was sent already. A stream without a result was cut off, because
+// the server ended.
 type Part struct {
 	Run       string             `json:"run,omitempty"`
 	Stdout    string             `json:"stdout,omitempty"`
 	Stderr    string             `json:"stderr,omitempty"`
-	StdoutRaw []byte             `json:"stdout_base64,omitempty"` // in the place of Stdout where it is not UTF-8
+	StdoutRaw []byte             `json:"stdout_base64,omitempty"` // replaces Stdout if it is not UTF-8
 	StderrRaw []byte             `json:"stderr_base64,omitempty"`
 	Asks      *approval.Question `json:"asks,omitempty"`
 	Display   kernel.Bundle      `json:"display,omitempty"`
-	Event     *event.Event       `json:"event,omitempty"` // about a run that is watched
+	Event     *event.Event       `json:"event,omitempty"` // about a watched run
 	Result    *pipeline.Outcome  `json:"result,omitempty"`
 }
 
-// Output returns what the part has of stdout and stderr.
+// Output returns the stdout and stderr of the part.
 func (p Part) Output() [2][]byte {
 	return [2][]byte{append([]byte(p.Stdout), p.StdoutRaw...), append([]byte(p.Stderr), p.StderrRaw...)}
 }
 
-const maxCellBody = 24 << 20 // bytes of JSON: more than the longest code, written as most code can be
+const maxCellBody = 24 << 20 // bytes of JSON: enough for the longest code with typical escapes
 
 var errInterrupted = fmt.Errorf("interrupted at the command line: %w", context.Canceled)
 
-// cell runs code in a session, and says what comes of it as it comes. A client that goes away has
-// interrupted it.
+// cell runs code in a session and streams the answer. A client that disconnects interrupts the cell.
 func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	var info session.Info
 	c, err := runCell.Arguments(r)
@@ -63,8 +62,8 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-	case c.Artifacts != "" && !requesterOf(r.Context()).peer: // it is written as the server's user, wherever that may
-		err = failure(http.StatusForbidden, "artifacts is for the server's own socket: fetch the files of the run instead")
+	case c.Artifacts != "" && !requesterOf(r.Context()).peer: // the server writes it with its own permissions
+		err = failure(http.StatusForbidden, "artifacts needs the server's own socket: fetch the files of the run instead")
 	case c.Artifacts != "" && !filepath.IsAbs(c.Artifacts):
 		err = failure(http.StatusBadRequest, "artifacts is not an absolute path")
 	}
@@ -77,7 +76,7 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	out := &partWriter{Stream: door.BeginLines(w, r), broken: func() { a.cells.interrupt(id, requesterOf(r.Context()).sees) }}
 	defer out.Close()
 	out.send(Part{Run: id})
-	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, run.Request{ // what went wrong is in the result
+	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, run.Request{ // the result has the error
 		ID: id, Namespace: info.Namespace, Where: run.Where{Session: info.ID}, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
 		Bounds:  pipeline.Bounds{Limits: backends.Limits{Wall: seconds(c.Timeout)}},
 		Streams: run.Streams{Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1}},
@@ -89,10 +88,10 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 // partWriter writes the lines of an answer, until the first error.
 type partWriter struct {
 	*door.Stream
-	broken func() // is called when the client is gone
+	broken func() // called when the client has disconnected
 
 	mu   sync.Mutex
-	err  error  // the first
+	err  error  // the first error
 	sent [2]int // bytes of stdout and stderr
 	over bool
 }
@@ -147,8 +146,8 @@ func (o *partWriter) part(p Part) {
 	}
 }
 
-// sendResult sends what the stream has not got to of the output, since the pipeline does not wait for it when a
-// cell is interrupted, and the result.
+// sendResult sends the rest of the output, because the pipeline does not wait for the stream when a cell is
+// interrupted, and the result.
 func (o *partWriter) sendResult(res pipeline.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +164,7 @@ func (o *partWriter) sendResult(res pipeline.Outcome) {
 	o.part(Part{Result: &res})
 }
 
-// cells holds the cells under way, by the id of their run.
+// cells holds the running cells, by the id of their run.
 type cells struct {
 	mu  sync.Mutex
 	all map[string]underway
@@ -190,7 +189,7 @@ func (s *cells) startCell(ctx context.Context, namespace string) (_ context.Cont
 	}
 }
 
-// interrupt ends a cell of a namespace that sees reports, and says whether there was one.
+// interrupt interrupts a cell of a visible namespace, and reports whether it was running.
 func (s *cells) interrupt(id string, sees func(namespace string) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +202,7 @@ func (s *cells) interrupt(id string, sees func(namespace string) bool) bool {
 
 func (a *API) interrupt(ctx context.Context, q *OfRun) (NoArguments, error) {
 	if !a.cells.interrupt(strings.ToUpper(q.ID), requesterOf(ctx).sees) {
-		return NoArguments{}, failure(http.StatusNotFound, "no such cell runs")
+		return NoArguments{}, failure(http.StatusNotFound, "no such cell is running")
 	}
 	return NoArguments{}, nil
 }

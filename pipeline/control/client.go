@@ -25,23 +25,22 @@ import (
 )
 
 const (
-	greeting  = 2 * time.Second  // how long a server may take to say who it is
+	greeting  = 2 * time.Second  // time for a server to describe itself
 	maxAnswer = 64 << 20         // bytes of one part of a stream
 	maxWait   = 30 * time.Second // for one request
 )
 
-// Client talks to one server. Its methods may be called concurrently.
+// Client is a connection to one server. Its methods may be called concurrently.
 type Client struct {
-	server Server // as it told when we connected
+	server Server // as it described itself at the connection
 	socket string
 	silent []string
 	at     *operation.Server
 }
 
-// Dial connects to the server whose socket in dir has this name, or for "" to the only one that
-// runs. An absolute path is that of a socket, which may be another user's: root finds servers so. It
-// returns ErrNone when none does, and a *Several when there is a choice to make. Sockets of servers that
-// are dead are removed.
+// Dial connects to the server whose socket in dir has this name, or for "" to the only running one. An absolute path
+// names a socket, which may be another user's: root uses that. Dial returns ErrNone if no server is running, and a
+// *Several if there are several. It removes sockets of dead servers.
 func Dial(ctx context.Context, dir, name string) (*Client, error) {
 	if filepath.IsAbs(name) {
 		return dialSocket(ctx, name)
@@ -66,7 +65,7 @@ func Dial(ctx context.Context, dir, name string) (*Client, error) {
 	return c, err
 }
 
-// dialSocket connects to whoever listens at path.
+// dialSocket connects to the server that listens at path.
 func dialSocket(ctx context.Context, path string) (*Client, error) {
 	c := newClient("", "")
 	c.socket = path
@@ -84,13 +83,13 @@ func dialSocket(ctx context.Context, path string) (*Client, error) {
 	return c, nil
 }
 
-// Remote connects to the server that answers over HTTP at a URL, as the person whose token it is. Without TLS it must
-// be on this machine, as others on the way could read the token.
+// Remote connects to the server at an HTTP URL, with a person's token. Without TLS it must be on this machine,
+// because others could read the token on the way.
 func Remote(ctx context.Context, address, token string) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%.100q is no address of a server, such as https://HOST:PORT", address)
+		return nil, fmt.Errorf("%.100q is not the address of a server, such as https://HOST:PORT", address)
 	case u.Scheme == "http" && !identity.Loopback(u.Hostname()):
 		return nil, fmt.Errorf("the token would be sent to %s without TLS: use https", u.Hostname())
 	}
@@ -104,13 +103,13 @@ func Remote(ctx context.Context, address, token string) (*Client, error) {
 	return c, nil
 }
 
-// greeted is a server that took our connection. With an error it did not say who it is.
+// greeted is a server that accepted our connection; err is set if it did not describe itself.
 type greeted struct {
 	client *Client
 	err    error
 }
 
-// greet finds the servers that live, or only the one of this name: others may hang.
+// greet contacts the running servers, or only the one with this name: others may hang.
 func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	names, err := sockets(dir)
 	if err != nil {
@@ -139,19 +138,19 @@ func greet(ctx context.Context, dir, only string) ([]greeted, error) {
 	return slices.DeleteFunc(found, func(g greeted) bool { return g.client == nil }), nil
 }
 
-// RemoveLeft removes the sockets of dead servers from the directory of their sockets.
+// RemoveLeft removes the sockets of dead servers from the socket directory.
 func RemoveLeft(dir string) {
 	names, _ := sockets(dir)
 	for _, name := range names {
 		pid, _, _ := strings.Cut(name, "-")
-		if _, err := os.Stat("/proc/" + pid); err != nil { // or else it lives, and may be slow to answer
+		if _, err := os.Stat("/proc/" + pid); err != nil { // a live server may be slow to answer
 			removeStale(dir, name)
 		}
 	}
 }
 
-// removeStale removes the socket of a dead server. Should it live after all, it stays; should it not be
-// possible, it is tried again the next time.
+// removeStale removes the socket of a dead server, but not of a live one. A failure is ignored: the next call tries
+// again.
 func removeStale(dir, name string) {
 	if unlock, err := lock(dir); err == nil {
 		defer unlock()
@@ -176,7 +175,7 @@ func sockets(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// choose returns the server that is meant.
+// choose returns the requested server.
 func choose(found []greeted, name string) (*Client, error) {
 	var living []greeted
 	var silent []string
@@ -192,7 +191,7 @@ func choose(found []greeted, name string) (*Client, error) {
 		living[0].client.silent = silent
 		return living[0].client, nil
 	case len(found) == 0 && name != "":
-		return nil, fmt.Errorf("%w of the name %.40q", ErrNone, name)
+		return nil, fmt.Errorf("%w with the name %.40q", ErrNone, name)
 	case len(found) == 0:
 		return nil, ErrNone
 	case len(living) == 0:
@@ -213,7 +212,7 @@ func newClient(dir, name string) *Client {
 			Transport: &http.Transport{
 				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },
 				DisableCompression: true,
-				IdleConnTimeout:    usual.read / 2, // before the server closes it, just when something is sent
+				IdleConnTimeout:    usual.read / 2, // before the server closes it while a request is sent
 			},
 			Timeout: maxWait,
 		}},
@@ -223,7 +222,7 @@ func newClient(dir, name string) *Client {
 // Close ends the connection.
 func (c *Client) Close() { c.at.HTTP.CloseIdleConnections() }
 
-// Call has a server do what a route is for.
+// Call calls an operation of a server.
 func Call[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R], args A) (R, error) {
 	if what.Long {
 		return what.Call(ctx, c.endless(), args)
@@ -231,32 +230,32 @@ func Call[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R],
 	return what.Call(ctx, c.at, args)
 }
 
-// Approvals returns the questions that wait for an answer, the oldest first.
+// Approvals returns the waiting questions, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
 	v, err := listApprovals.Call(ctx, c.at, NoArguments{})
 	return v.Approvals, err
 }
 
-// Grants returns the approvals that hold, the oldest question first.
+// Grants returns the approvals in force, the oldest question first.
 func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
 	v, err := listGrants.Call(ctx, c.at, NoArguments{})
 	return v.Grants, err
 }
 
-// Silent names the other servers that live and did not say who they are: the choice was made without them.
+// Silent names the other running servers that did not describe themselves: the choice ignored them.
 func (c *Client) Silent() []string { return c.silent }
 
-// Socket is the path of the server's socket.
+// Socket returns the path of the server's socket.
 func (c *Client) Socket() string { return c.socket }
 
-// Server returns the description that the server gave of itself when the client connected.
+// Server returns the server's description of itself at the connection.
 func (c *Client) Server() Server { return c.server }
 
 // failed returns the error in a server's answer.
 func failed(status int, body []byte) error {
 	var m message
 	if json.Unmarshal(body, &m) != nil || m.Error == "" {
-		m.Error = fmt.Sprintf("the server says %d %s", status, http.StatusText(status))
+		m.Error = fmt.Sprintf("the server answered %d %s", status, http.StatusText(status))
 	}
 	f := &Failure{Status: status, Text: m.Error, Hint: m.Hint}
 	for _, known := range []error{approval.ErrUnknown, approval.ErrAnswered, approval.ErrRoot} {

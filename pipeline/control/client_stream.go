@@ -15,22 +15,22 @@ import (
 
 // Failure is the error in a server's answer.
 type Failure struct {
-	Status int    // of HTTP: 404 for a session that there is not, 409 for the beginning of several ids, 410 for one that has ended
-	Text   string // what went wrong
-	Hint   string // what to do about it, in words of the command line; may be empty
-	known  error  // that it is, of package approval
+	Status int    // HTTP status: 404 for an unknown session, 409 for an ambiguous id prefix, 410 for an ended session
+	Text   string // description of the error
+	Hint   string // remedy, in words of the command line; may be empty
+	known  error  // equivalent error of package approval, or nil
 }
 
 func (f *Failure) Error() string { return f.Text }
 
 func (f *Failure) Unwrap() error { return f.known }
 
-// ErrCut is the error of a stream that ended before its end: the server has ended, or was killed.
+// ErrCut is the error of an incomplete stream: the server ended, or was killed.
 var ErrCut = errors.New("the server has ended")
 
-// Exec runs a cell, and calls f for what it says, as it comes. An error of f ends the cell. When ctx ends, the cell is
-// cancelled, and nobody waits for what it still has to say: see InterruptCell for that. An error that is no *Failure
-// and no error of ctx is ErrCut, or of f.
+// Exec runs a cell, and calls f for each part of its answer. An error of f ends the cell. If ctx ends, the cell is
+// cancelled, and its remaining output is lost: InterruptCell avoids that. An error other than a *Failure or one of
+// ctx is ErrCut, or of f.
 func (c *Client) Exec(ctx context.Context, id string, cell Cell, f func(Part) error) (pipeline.Outcome, error) {
 	cell.ID = id
 	var res *pipeline.Outcome
@@ -49,13 +49,13 @@ func (c *Client) Exec(ctx context.Context, id string, cell Cell, f func(Part) er
 	return pipeline.Outcome{}, err
 }
 
-// Watch calls f for what a run that is under way writes, shows and does, until it ends or f returns an error.
+// Watch calls f for the output, displays and events of a running run, until it ends or f returns an error.
 func (c *Client) Watch(ctx context.Context, run string, f func(Part) error) error {
 	return callStream(ctx, c, watchRun, OfRun{run}, f)
 }
 
-// Events returns the events that the server remembers, and with q.Follow those that come, until ctx
-// ends or the server does. The last pair may be an error; that ctx has ended is none.
+// Events returns the events that the server remembers, and with q.Follow future ones, until ctx or the server ends.
+// The last pair may be an error, but not for the end of ctx.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		err := callStream(ctx, c, streamEvents, q, func(l Line) error {
@@ -86,11 +86,11 @@ func callStream[A, R any](ctx context.Context, c *Client, what *operation.Route[
 	lines.UseNumber() // numbers stay as they were written
 	for {
 		var p R
-		piece.N = maxAnswer // of each part: what runs may print without end
+		piece.N = maxAnswer // limit per part: runs may print without limit
 		err := lines.Decode(&p)
 		switch {
 		case err != nil && piece.N <= 0:
-			return fmt.Errorf("the server says more than %d MB at once", maxAnswer>>20)
+			return fmt.Errorf("the server sent more than %d MB in one part", maxAnswer>>20)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, io.EOF):
@@ -106,7 +106,7 @@ func callStream[A, R any](ctx context.Context, c *Client, what *operation.Route[
 	}
 }
 
-// endless is the server for requests that may take any time, on the same connections.
+// endless returns the server for requests without a time limit, on the same connections.
 func (c *Client) endless() *operation.Server {
 	at := *c.at
 	at.HTTP = &http.Client{Transport: at.HTTP.Transport}

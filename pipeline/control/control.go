@@ -1,20 +1,20 @@
-// Package control is the API of people: what they can ask of a running server, over HTTP and JSON.
+// Package control is the API for people to a running server, over HTTP and JSON.
 //
-// The server answers it on a Unix socket in a directory that only its user can enter, where each connection's other end
-// must be the same user, or root, as the kernel says it; and over HTTP to the identities of people, of whom those that
-// have namespaces see nothing of any other. Nothing of this is reachable from inside of a sandbox, and through a
-// browser only as far as package page lets it. The commands about a running server and the page are clients of it.
+// The server answers it on a Unix socket in a directory that only its user can enter; the kernel verifies that the
+// client is the same user, or root. It also answers over HTTP to people's identities; those with namespaces see only
+// these. Nothing of it is reachable from a sandbox, and a browser reaches only the part that package page allows. The
+// commands about a running server and the page are clients of it.
 //
-// [Operations] has the table, from which GET /v1/openapi.json is made. An answer is JSON, or for events and cells a
-// stream: one JSON object a line, or with Accept: text/event-stream one an event. Most requests are answered within
-// seconds; those that have something run take as long as programs do, and end with their client. Who asked is in the
-// audit log. An error is {"error": text}, with a "hint" where there is something to do about it, and the status 400 for
-// what can't be understood or was not asked for, 403 for what is not the caller's, 404 where nobody waits for the
-// answer and where there is no such session, 409 where there is an answer and where an id may be several sessions', 410
-// where a session has ended, 422 for what policy forbids, and 503 where there is too much under way.
+// [Operations] has the table, from which GET /v1/openapi.json is generated. An answer is JSON, or for events and
+// cells a stream: one JSON object per line, or with Accept: text/event-stream one per event. Most requests are
+// answered within seconds; those that run a program take as long as the program, and end with their client. The audit
+// log records the caller. An error is {"error": text}, with a "hint" if there is a remedy, and a status: 400 for an
+// invalid request or answer, 403 for missing access, 404 for a question that no longer waits and for an unknown
+// session, 409 for an answered question and for an ambiguous session id, 410 for an ended session, 422 if policy
+// forbids it, and 503 if the server is overloaded.
 //
-// One request is of the socket alone, and no operation: POST /v1/runs, by which the command line hands over a run with
-// open files; see run.go.
+// One request is only for the socket, and not an operation: POST /v1/runs, with which the command line hands over a
+// run with open files; see run.go.
 package control
 
 import (
@@ -32,11 +32,11 @@ import (
 
 // Errors of [Dial].
 var (
-	ErrNone    = errors.New("no server runs")
-	ErrSeveral = errors.New("several servers run")
+	ErrNone    = errors.New("no server is running")
+	ErrSeveral = errors.New("several servers are running")
 )
 
-// Several is the ErrSeveral that lists them.
+// Several is the ErrSeveral with the list of servers.
 type Several struct{ Servers []Server }
 
 func (s *Several) Error() string {
@@ -51,22 +51,21 @@ func (s *Several) Unwrap() error { return ErrSeveral }
 
 // Server describes a server.
 type Server struct {
-	// Name is its socket's name: its process id, and a number after it where servers of several
-	// containers that share a state directory have the same one. Set by the one who connects.
+	// Name is the name of its socket: its process id, and a suffix if servers of several containers that share a
+	// state directory have the same one. The client sets it.
 	Name     string    `json:"name,omitempty"`
 	PID      int       `json:"pid"`
 	Version  string    `json:"version"`
 	Began    time.Time `json:"began"`
 	Database string    `json:"database"`
-	// Namespace is the only one that its agents may use; "" lets them name one.
+	// Namespace is the only namespace of its agents; "" lets them choose.
 	Namespace string `json:"namespace,omitempty"`
-	// Address is where it answers over HTTP, as a URL; "" is nowhere.
+	// Address is its HTTP URL; "" without HTTP.
 	Address string `json:"address,omitempty"`
 }
 
-// Dir returns the directory that the sockets of this user's servers are in: in runtimeDir, which is
-// XDG_RUNTIME_DIR, if it is a directory of this user's (sudo leaves it at another's), and else in the
-// state directory.
+// Dir returns the directory for the sockets of this user's servers: in runtimeDir, which is XDG_RUNTIME_DIR, if this
+// user owns it (sudo keeps another user's), else in the state directory.
 func Dir(runtimeDir, stateDir string) string {
 	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && statefile.IsOurs(info) {
 		return filepath.Join(runtimeDir, "sandboxmcp")
@@ -76,10 +75,10 @@ func Dir(runtimeDir, stateDir string) string {
 
 const socketSuffix = ".sock"
 
-// maxNames is how many servers can have the same process id.
+// maxNames bounds the servers with the same process id.
 const maxNames = 32
 
-// socketName is the i-th name that a server of this process id can have.
+// socketName returns the i-th possible name for a server of this process id.
 func socketName(pid, i int) string {
 	if i == 0 {
 		return strconv.Itoa(pid)
@@ -90,7 +89,7 @@ func socketName(pid, i int) string {
 // message is the body of an error.
 type message struct {
 	Error string `json:"error"`
-	Hint  string `json:"hint,omitempty"` // what to do about it, in words of the command line
+	Hint  string `json:"hint,omitempty"` // remedy, in words of the command line
 }
 
 // Verdict is a person's answer to a question.
@@ -102,12 +101,12 @@ type Verdict struct {
 	Seconds float64 `json:"seconds,omitempty" about:"Duration of an approval. Default, and maximum: the question's." range:"0..1000000000000"`
 }
 
-// Grant is an approval that holds.
+// Grant is an approval in force.
 type Grant struct {
 	Question approval.Question `json:"question"`
 	Scope    string            `json:"scope"`
 	Until    time.Time         `json:"until"`
-	By       string            `json:"by"` // the way that the answer came
+	By       string            `json:"by"` // channel of the answer
 	User     string            `json:"user,omitempty"`
 	Reason   string            `json:"reason,omitempty"`
 }
@@ -116,13 +115,13 @@ type Grant struct {
 type Outcome struct {
 	Question approval.Question `json:"question"`
 	Allowed  bool              `json:"allowed"`
-	Revoked  bool              `json:"revoked,omitempty"` // an approval that held was taken back
+	Revoked  bool              `json:"revoked,omitempty"` // an approval was revoked
 	Scope    string            `json:"scope,omitempty"`   // of an approval
-	Until    time.Time         `json:"until,omitzero"`    // the end of an approval
+	Until    time.Time         `json:"until,omitzero"`    // end of an approval
 	Late
 }
 
-// Late says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
+// Late is a warning that the request took effect but the audit log does not have its row yet; "" means that it has.
 type Late struct {
 	Late string `json:"late,omitempty"`
 }

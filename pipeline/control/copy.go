@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
-// Copy asks for a copy between the host and a session: see host.CopyFile.
+// Copy copies a file between the host and a session: see host.CopyFile.
 type Copy struct {
 	OfSession
 	Source      string `json:"source" about:"A path: absolute on the host, or relative in the session." range:"1..4096" required:"true"`
@@ -15,7 +15,7 @@ type Copy struct {
 	Overwrite   bool   `json:"overwrite,omitempty" about:"Replaces an existing file."`
 }
 
-// CopiedFile describes the file that a Copy has written.
+// CopiedFile describes the copied file.
 type CopiedFile struct {
 	Run    string   `json:"run"`
 	Path   string   `json:"path"`

@@ -11,16 +11,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// streamBuffer is how many events wait for a slow client to read them.
+// streamBuffer bounds the events that wait for a slow client.
 const streamBuffer = 1000
 
-// Line is a line of a stream of events: an event, or without an event's number a notice.
+// Line is a line of an event stream: an event, or a notice if it has no event number.
 type Line struct {
 	event.Event
 	Notice
 }
 
-// EventQuery asks for events.
+// EventQuery selects events.
 type EventQuery struct {
 	Namespace string   `json:"namespace,omitempty" about:"Only events of this namespace. Default: all that the caller may see." range:"..64"`
 	Kinds     []string `json:"kind,omitempty" about:"Only these kinds; may be repeated." range:"..64" each:"The name of an event."`
@@ -28,20 +28,20 @@ type EventQuery struct {
 	Follow    bool     `json:"follow" about:"Continue with future events." default:"true"`
 }
 
-// filter returns the bus's form of the query.
+// filter converts the query for the bus.
 func (q EventQuery) filter() event.Filter {
 	return event.Filter{Namespace: cmp.Or(q.Namespace, event.All), Kinds: q.Kinds}
 }
 
-// Notice is a line of a stream that is no event: it says what is missing about there.
+// Notice is a line of a stream about missing events at this position.
 type Notice struct {
-	Dropped   uint64 `json:"dropped,omitempty"`   // events that came while the client was too slow
-	Forgotten uint64 `json:"forgotten,omitempty"` // events after since, of all kinds and namespaces, that the server does not remember
-	// Unwritten is the number of an event that can't be written as JSON: a bug of whoever published it.
+	Dropped   uint64 `json:"dropped,omitempty"`   // events lost because the client was too slow
+	Forgotten uint64 `json:"forgotten,omitempty"` // events after since, of all kinds and namespaces, that the server has forgotten
+	// Unwritten is the number of an event that can't be encoded as JSON, a bug of its publisher.
 	Unwritten uint64 `json:"unwritten,omitempty"`
 }
 
-// events answers with the events that are remembered, and those that come.
+// events streams the remembered and the future events.
 func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	q, err := streamEvents.Arguments(r)
 	if err == nil {
@@ -62,7 +62,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
+	// A client may read slowly for any time, because its cost is bounded.
 	if err := door.ClearDeadlines(w); err != nil {
 		deny(w, err)
 		return
@@ -87,7 +87,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 type eventStream struct {
 	*door.Stream
 	sees func(namespace string) bool
-	err  error // the first
+	err  error // the first error
 }
 
 func (o *eventStream) event(e event.Event) {
@@ -107,8 +107,7 @@ func (o *eventStream) notice(n Notice) {
 	o.err = cmp.Or(o.err, err, o.AddLine(b))
 }
 
-// sendEvents writes what comes, until ctx ends. What a client misses it is told about where
-// that is noticed.
+// sendEvents writes future events until ctx ends, and a notice about lost ones when it detects them.
 func (o *eventStream) sendEvents(ctx context.Context, s *event.Subscription) {
 	reported := uint64(0)
 	for o.err == nil {

@@ -16,52 +16,51 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Figures sum up what the log has of the last days.
+// Figures summarize the last days of the audit log.
 type Figures struct {
-	Days       []Day    `json:"days"`             // the oldest first, without those on which nothing ran
-	Domains    []Domain `json:"domains"`          // those that were decided about most often
-	Namespaces []string `json:"namespaces"`       // that something ran in
-	Partly     bool     `json:"partly,omitempty"` // the log is long, and the rest of it is being added up
+	Days       []Day    `json:"days"`             // the oldest first, without days without runs
+	Domains    []Domain `json:"domains"`          // most requested hosts
+	Namespaces []string `json:"namespaces"`       // namespaces with runs
+	Partly     bool     `json:"partly,omitempty"` // incomplete: the rest of a long log is still being read
 }
 
 // Day has the figures of one day, in UTC.
 type Day struct {
 	Day     string  `json:"day"`  // 2026-01-31
-	Runs    int     `json:"runs"` // that were run
+	Runs    int     `json:"runs"` // number of runs
 	Failed  int     `json:"failed"`
 	Refused int     `json:"refused"`
-	P50     float64 `json:"p50_ms"` // of how long programs ran, in milliseconds
+	P50     float64 `json:"p50_ms"` // percentiles of the run time, in milliseconds
 	P95     float64 `json:"p95_ms"`
-	Memory  int64   `json:"peak_memory"` // bytes, of the program that took most
+	Memory  int64   `json:"peak_memory"` // maximum of all programs, in bytes
 }
 
-// Domain counts the decisions about a name.
+// Domain counts the decisions about a host.
 type Domain struct {
 	Name    string `json:"name"`
 	Allowed int64  `json:"allowed"`
 	Denied  int64  `json:"denied"`
 }
 
-// Bounds of what is kept in memory to sum up from.
+// Bounds of the sums in memory.
 const (
 	maxDays    = 400
-	maxDomains = 1000 // of one day and namespace
+	maxDomains = 1000 // per day and namespace
 )
 
 // dayFigures sums up a day of a namespace.
 type dayFigures struct {
 	Day
-	walls   map[float64]int // how many programs ran so long: milliseconds to three digits, as people are shown them
+	walls   map[float64]int // number of programs by run time: milliseconds, rounded to three digits
 	domains map[string]*Domain
 }
 
-// figures adds up rows of the log, in one pass and then those that have come. A pass goes on when whoever asks has
-// gone.
+// figures adds up rows of the log, in one pass and then incrementally. A pass continues after its caller has gone.
 type figures struct {
 	mu    sync.Mutex
 	after int64
 	all   map[string]map[string]*dayFigures // by namespace and day
-	pass  *logPass                          // under way, or nil
+	pass  *logPass                          // the running pass, or nil
 	ended bool
 	under sync.WaitGroup
 	ctx   context.Context
@@ -74,7 +73,7 @@ type logPass struct {
 	err  error // set before over is closed
 }
 
-// summed are the kinds of rows that figures are made of.
+// summed are the kinds of rows that figures need.
 var summed = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost", "egress.approved", "egress.denied"}
 
 type FiguresQuery struct {
@@ -82,7 +81,7 @@ type FiguresQuery struct {
 	Days int `json:"days,omitempty" about:"Number of days." default:"30" range:"1..400"`
 }
 
-// figuresTime is how long somebody waits for what is not summed up yet, before they get what is.
+// figuresTime bounds the wait for a pass before a caller gets incomplete figures.
 const figuresTime = time.Second
 
 func (a *API) figuresOf(ctx context.Context, q *FiguresQuery) (Figures, error) {
@@ -113,13 +112,13 @@ func (a *API) figuresOf(ctx context.Context, q *FiguresQuery) (Figures, error) {
 	return f, nil
 }
 
-// catchUp has the rows read that have come, unless that is under way.
+// catchUp starts a pass over new rows, unless one is running.
 func (s *figures) catchUp(log Records) (*logPass, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ended:
-		return nil, failure(http.StatusServiceUnavailable, "the server ends")
+		return nil, failure(http.StatusServiceUnavailable, "the server is shutting down")
 	case s.pass != nil:
 		return s.pass, nil
 	case s.all == nil:
@@ -153,7 +152,7 @@ func (s *figures) read(rows iter.Seq2[audit.Row, error]) (err error) {
 	return err
 }
 
-// forgetLog ends the pass that is under way, and lets no more begin.
+// forgetLog ends the running pass, and prevents further ones.
 func (s *figures) forgetLog() {
 	s.mu.Lock()
 	s.ended = true
@@ -163,8 +162,8 @@ func (s *figures) forgetLog() {
 	s.mu.Unlock()
 }
 
-// rowFigures is what figures are made of in a row's data: reading all of package facts takes three times as long, and the log
-// may have millions.
+// rowFigures is the data of a row that figures need: decoding all of package facts takes three times as long, and the
+// log may have millions of rows.
 type rowFigures struct {
 	Name, What string
 	Ended      string
@@ -173,7 +172,7 @@ type rowFigures struct {
 }
 
 func rowFiguresOf(r audit.Row) (f rowFigures) {
-	_ = json.Unmarshal(r.Data, &f) // what has another type is left out, as facts.Of does
+	_ = json.Unmarshal(r.Data, &f) // fields of other types are ignored, as in facts.Of
 	return f
 }
 
@@ -210,7 +209,7 @@ func (s *figures) add(r audit.Row, f rowFigures) {
 	d.walls[threeDigits(f.WallMS)]++
 }
 
-// threeDigits rounds a duration of milliseconds, so that a day has few different ones.
+// threeDigits rounds milliseconds to three digits, so that a day has few different values.
 func threeDigits(ms float64) float64 {
 	if ms < 0.01 || ms > 1e12 {
 		return min(max(ms, 0), 1e12)
@@ -235,10 +234,10 @@ func (d *dayFigures) decided(name string, allowed bool) {
 	}
 }
 
-// topDomains is how many names are shown.
+// topDomains bounds the hosts in Figures.
 const topDomains = 20
 
-// figuresFor adds up the days from one on, of the namespaces that count.
+// figuresFor adds up the days since a date, of some namespaces.
 func (s *figures) figuresFor(since string, counts func(namespace string) bool) Figures {
 	f := Figures{Days: []Day{}, Domains: []Domain{}, Namespaces: []string{}}
 	sum, walls, domains := map[string]*Day{}, map[string]map[float64]int{}, map[string]*Domain{}
@@ -284,7 +283,7 @@ func (s *figures) figuresFor(since string, counts func(namespace string) bool) F
 	return f
 }
 
-// percentile returns the value that so many of the counted values come before.
+// percentile returns the value with index before among the sorted values.
 func percentile(values map[float64]int, before int) float64 {
 	for _, v := range slices.Sorted(maps.Keys(values)) {
 		if before -= values[v]; before < 0 {

@@ -16,19 +16,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// MaxFiles is the most bytes of files that are put into a session over HTTP at once. At the server's own socket the
-// session's disk bounds them.
+// MaxFiles bounds the files that one HTTP request writes into a session, in bytes. On the server's own socket only
+// the session's disk bounds them.
 const MaxFiles = 4 << 30
 
-// BringsFiles reports whether the body of a request is files.
+// BringsFiles reports whether the body of a request contains files.
 func BringsFiles(r *http.Request) bool {
 	return r.Method == http.MethodPut && path.Base(r.URL.Path) == "files" && path.Dir(path.Dir(r.URL.Path)) == "/v1/sessions"
 }
 
-// MovedFiles is what was put into a session.
+// MovedFiles describes files that were written into a session.
 type MovedFiles struct {
 	Session string `json:"session"`
-	Path    string `json:"path"` // the directory that has it
+	Path    string `json:"path"` // target directory
 	Files   int    `json:"files"`
 	Bytes   int64  `json:"bytes"` // of their content
 }
@@ -38,7 +38,7 @@ type filesIn struct {
 	Path string `json:"path,omitempty" about:"A path in the session, relative to its home directory, which is the default." range:"..4096"`
 }
 
-// Export names what another session of the same namespace has exported.
+// Export names an export of another session in the same namespace.
 type Export struct {
 	OfSession
 	From string `json:"from_session" about:"The id of the other session, or a unique prefix." required:"true" range:"..64"`
@@ -46,7 +46,7 @@ type Export struct {
 	To   string `json:"to,omitempty" about:"The target directory. Default: the home directory." range:"..4096"`
 }
 
-// putFiles writes the files of a tar into a session: all of them or none.
+// putFiles writes the files of a tar into a session, all or none.
 func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	q, err := putFiles.Arguments(r)
 	sum, readable := operation.SentDigest(r)
@@ -83,7 +83,7 @@ func (a *API) copyExport(ctx context.Context, q *Export) (MovedFiles, error) {
 	})
 }
 
-// place has an effect put files into a session.
+// place performs an effect that writes files into a session.
 func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (MovedFiles, error) {
 	info, err := a.findSession(ctx, id)
 	if err == nil {
@@ -99,7 +99,7 @@ func (a *API) place(ctx context.Context, id, to string, effect func(namespace, i
 	return MovedFiles{info.ID, to, u.Files, u.Bytes}, err
 }
 
-// getFiles answers with a file, or with a directory as a tar.
+// getFiles answers with a file, or a directory as a tar.
 func (a *API) getFiles(w http.ResponseWriter, r *http.Request) {
 	kind, content, err := a.content(r)
 	if err != nil {
@@ -126,13 +126,13 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 	return operation.Binary, content, err
 }
 
-// PutFiles writes the files of a tar into a directory of a session: all of them or, with an error, none.
+// PutFiles writes the files of a tar into a directory of a session: all or, with an error, none.
 func (c *Client) PutFiles(ctx context.Context, id, dir string, tar io.Reader) (MovedFiles, error) {
 	return putFiles.Send(ctx, c.endless(), filesIn{OfSession{id}, dir}, tar)
 }
 
-// GetFiles opens a file of a session, or a directory as a tar. The caller closes it. What is not whole, or not what was
-// sent, ends with an error.
+// GetFiles opens a file of a session, or a directory as a tar. The caller closes it. Reading truncated or modified
+// content ends with an error.
 func (c *Client) GetFiles(ctx context.Context, id, path string) (isTar bool, content io.ReadCloser, err error) {
 	kind, content, err := getFiles.Receive(ctx, c.endless(), filesIn{OfSession{id}, path})
 	return kind == operation.Tar, content, err

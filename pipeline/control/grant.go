@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
-// GrantRequest is an approval that a person gives without having been asked.
+// GrantRequest is an approval that a person grants in advance.
 type GrantRequest struct {
 	Kind      string  `json:"kind" about:"The kind of permission." oneof:"egress host package" required:"true"`
 	What      string  `json:"what" about:"The permission." range:"1..4096" required:"true"`
@@ -22,7 +22,7 @@ type GrantRequest struct {
 	Reason    string  `json:"reason,omitempty" about:"The reason, for the log." blank:"true"`
 }
 
-// grant approves in the name of who asks.
+// grant approves in the name of the requester.
 func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
 	q, err := a.question(ctx, g)
 	if err != nil {
@@ -30,15 +30,15 @@ func (a *API) grant(ctx context.Context, g *GrantRequest) (Grant, error) {
 	}
 	by := requesterOf(ctx)
 	answer := approval.Answer{Allowed: true, By: by.channel(), User: by.user, Reason: q.Reason}
-	q.Reason = "" // nobody asked
+	q.Reason = "" // no agent gave a reason
 	held, err := a.c.Approvals.Grant(ctx, q, answer)
 	if status, _ := statusOf(err); status >= http.StatusInternalServerError {
-		a.c.Log.Error("control: an approval was not given", "error", err)
+		a.c.Log.Error("control: an approval was not granted", "error", err)
 	}
 	return grantOf(held), err
 }
 
-// question returns the question that a request wants approved, without secrets.
+// question returns the question for a request, without secrets.
 func (a *API) question(ctx context.Context, g *GrantRequest) (approval.Question, error) {
 	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, Reason: g.Reason, For: duration(g.Seconds)}
 	err := requesterOf(ctx).checkNamespace(g.Namespace)
@@ -54,7 +54,7 @@ func grantOf(g approval.Grant) Grant {
 	return Grant{g.Question, g.Answer.Scope, g.Answer.Until, g.Answer.By.String(), g.Answer.User, g.Answer.Reason}
 }
 
-// duration of seconds that are not negative, as much of it as an approval could ever hold.
+// duration converts seconds, which are not negative, and caps them above the longest approval.
 func duration(seconds float64) time.Duration {
 	return time.Duration(math.Ceil(min(seconds, maxSeconds) * float64(time.Second)))
 }

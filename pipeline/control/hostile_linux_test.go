@@ -38,7 +38,7 @@ func TestEndlessPart(t *testing.T) {
 			c, err := Dial(t.Context(), dir, "")
 			must(t, err)
 			defer c.Close()
-			if _, err := c.Exec(t.Context(), "x", Cell{Code: "1"}, unheard); err == nil || !strings.Contains(err.Error(), "at once") {
+			if _, err := c.Exec(t.Context(), "x", Cell{Code: "1"}, unheard); err == nil || !strings.Contains(err.Error(), "in one part") {
 				t.Errorf("got %v", err)
 			}
 			if n := <-response; n >= 2*maxAnswer {
@@ -63,7 +63,7 @@ func TestAnothersServer(t *testing.T) {
 	dir := directory(t)
 	must(t, os.MkdirAll(dir, 0o700))
 	listenAs(t, filepath.Join(dir, "5.sock"), 65534)
-	if _, err := Dial(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "the user 65534 listens there") {
+	if _, err := Dial(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "user 65534 listens at this socket") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "5.sock")); err != nil {

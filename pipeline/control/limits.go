@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Limits are the limits of a namespace's run that asks for none, or those of a session, and the caps of all.
+// Limits are the default limits of a namespace's runs, or those of a session, and the caps.
 type Limits struct {
 	Namespace string          `json:"namespace"`
 	Session   string          `json:"session,omitempty"`
@@ -19,7 +19,7 @@ type Limits struct {
 	Caps      pipeline.Limits `json:"caps"`
 }
 
-// Change asks for other limits: of a namespace or, if one is named, of a session. Zero fields stay as they are.
+// Change changes limits of a namespace or, if named, of a session. Zero fields stay as they are.
 type Change struct {
 	Namespace string          `json:"namespace,omitempty" about:"The namespace of the runs. Default: \"default\", or that of the session." range:"..64"`
 	Session   string          `json:"session,omitempty" about:"The session, by its id or a unique prefix." range:"..64"`
@@ -39,7 +39,7 @@ func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
 	return now, nil
 }
 
-// limitsOf returns whose limits are meant: those of a session, or else of a namespace.
+// limitsOf returns the session or else the namespace that a request names.
 func (a *API) limitsOf(ctx context.Context, namespace, id string) (now Limits, own session.Info, err error) {
 	if id != "" {
 		if own, err = a.findSession(ctx, id); err != nil {
@@ -72,15 +72,15 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 	return now, err
 }
 
-// checkComputable refuses limits with which arithmetic goes wrong. Caps are far below.
+// checkComputable refuses limits that would overflow. Caps are far below.
 func checkComputable(l pipeline.Limits) error {
 	if l.Wall <= maxSeconds && l.RAM <= 1<<40 && l.Disk <= 1<<40 {
 		return nil
 	}
-	return failure(http.StatusBadRequest, "these are no limits")
+	return failure(http.StatusBadRequest, "these limits are too large")
 }
 
-// Value is what to put into a session: Value under Key, or what another session has under From.Key.
+// Value is a value for the variable Key of a session: Value, or the variable From.Key of another session.
 type Value struct {
 	OfSession
 	Key   string          `json:"key" about:"The variable's name in the session." range:"1..200" required:"true"`
@@ -89,7 +89,7 @@ type Value struct {
 	Its   string          `json:"from_key,omitempty" about:"The variable's name in the source session. Default: key." range:"..200"`
 }
 
-const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
+const maxValueBody = 40 << 20 // bytes: more than the longest value of session.Bridge
 
 func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Outcome, error) {
 	info, err := a.findSession(ctx, v.ID)

@@ -10,15 +10,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// Setting is one setting in force, and where it comes from.
+// Setting is one setting in force and its origin.
 type Setting struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 	From  string `json:"from"` // "default", "FILE:LINE", "environment NAME" or "flag"
 }
 
-// general are the beginnings of settings that people of some namespaces see: what holds for their programs, and nothing
-// about others.
+// general are the prefixes of settings that people with only some namespaces may see: those that apply to their
+// programs and reveal nothing about others.
 var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.", "max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
 
 func (a *API) policy(ctx context.Context, _ *NoArguments) ([]Setting, error) {
@@ -29,7 +29,7 @@ func (a *API) policy(ctx context.Context, _ *NoArguments) ([]Setting, error) {
 			return s.Key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(s.Key, p) || p == "max_" && strings.HasPrefix(s.Key, p)
 		}) {
 			if !all && strings.Contains(s.From, ":") {
-				s.From = "file" // where on that machine is nothing to others
+				s.From = "file" // hide the path from others
 			}
 			list = append(list, s)
 		}
@@ -37,7 +37,7 @@ func (a *API) policy(ctx context.Context, _ *NoArguments) ([]Setting, error) {
 	return list, nil
 }
 
-// Secrets are the names of a namespace's secrets.
+// Secrets lists the names of a namespace's secrets.
 type Secrets struct {
 	Namespace string   `json:"namespace"`
 	Names     []string `json:"names"`
@@ -54,7 +54,7 @@ func (a *API) secrets(ctx context.Context, q *SecretsQuery) (Secrets, error) {
 	return Secrets{q.Namespace, append([]string{}, a.c.Pipeline.SecretNames(ctx, q.Namespace)...)}, nil
 }
 
-// Finding is a line of what doctor says of the server's machine.
+// Finding is one result of doctor on the server's machine.
 type Finding struct {
 	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state", or a "backend" that does not answer
 	Name   string `json:"name"`
@@ -72,8 +72,7 @@ func (a *API) doctor(ctx context.Context, _ *NoArguments) ([]Finding, error) {
 	return append([]Finding{}, list...), err
 }
 
-// doctorCache is what doctor has said last. It starts programs: it looks once at a time, and what it has said holds for a
-// moment.
+// doctorCache holds the last result of doctor for a moment. Doctor starts programs, so it runs once at a time.
 type doctorCache struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -98,7 +97,7 @@ func (l *doctorCache) findings(ctx context.Context, doctor func(context.Context)
 	return list, err
 }
 
-// Disk is the space that the state of a server has and takes, in bytes.
+// Disk is the disk space of a server's state, in bytes.
 type Disk struct {
 	Free  int64 `json:"free"`
 	Total int64 `json:"total"`
@@ -107,9 +106,9 @@ type Disk struct {
 
 func (a *API) disk(context.Context, *NoArguments) (Disk, error) { return a.c.Disk() }
 
-// Invitation lets a browser in, once.
+// Invitation admits a browser once.
 type Invitation struct {
-	Address string `json:"address,omitempty"` // where the page is, as a URL; "" is nowhere
+	Address string `json:"address,omitempty"` // URL of the page; "" without one
 	Code    string `json:"code,omitempty"`
 }
 
@@ -117,7 +116,7 @@ type InvitationQuery struct {
 	Namespaces []string `json:"namespace,omitempty" about:"Only these namespaces. Default: all that the caller may see." range:"..64" each:"A namespace."`
 }
 
-// SetPage sets what makes invitations to the server's page.
+// SetPage sets the function that creates invitations to the server's page.
 func (a *API) SetPage(invite func(identity.Identity) (code string, err error)) { a.page.Store(&invite) }
 
 func (a *API) invite(ctx context.Context, q *InvitationQuery) (Invitation, error) {

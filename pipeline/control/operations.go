@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
-// The operations that people have, and agents do not.
+// Operations for people only.
 var (
 	getServer = &operation.Route[NoArguments, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
 	GetStats  = &operation.Route[NoArguments, status.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's statistics since its start."}
@@ -80,7 +80,7 @@ var (
 		About: "Streams recent and future events. A line without a number reports missing events."}
 )
 
-// Operations describe what people can ask of a server.
+// Operations returns the operations for people.
 func Operations() []operation.Operation {
 	return []operation.Operation{
 		getServer.Operation(), GetStats.Operation(), GetQueue.Operation(), ListJobs.Operation(), GetLimits.Operation(), SetLimits.Operation(),
@@ -93,15 +93,15 @@ func Operations() []operation.Operation {
 	}
 }
 
-// NoArguments is what operations without arguments are asked with.
+// NoArguments is the argument type of operations without arguments.
 type NoArguments struct{}
 
-// InNamespace chooses what is of a namespace.
+// InNamespace selects a namespace.
 type InNamespace struct {
 	Namespace string `json:"namespace,omitempty" about:"Only this namespace. Default: all that the caller may see." range:"..64"`
 }
 
-// OfLimits chooses a session, a namespace, or all.
+// OfLimits selects a session, a namespace, or all.
 type OfLimits struct {
 	InNamespace
 	Session string `json:"session,omitempty" about:"The id of a session, or a unique prefix: only this session." range:"..64"`

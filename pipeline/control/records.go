@@ -15,14 +15,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// Records is the audit log, as people look into it.
+// Records is the readable audit log.
 type Records interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
 	RowWithReceipt(ctx context.Context, run string) (audit.Row, []byte, error)
 	Proof(ctx context.Context, id string) ([]byte, error)
 }
 
-// LogQuery chooses rows of the audit log. What is left out chooses none.
+// LogQuery selects rows of the audit log. Omitted fields select all rows.
 type LogQuery struct {
 	Namespace string   `json:"namespace,omitempty" about:"Only rows of this namespace. Default: all that the caller may see." range:"..64"`
 	Since     string   `json:"since,omitempty" about:"Only rows from this time on, in RFC 3339." range:"..64"`
@@ -43,10 +43,10 @@ type LogQuery struct {
 // FoundRows are rows of the log, the newest first.
 type FoundRows struct {
 	Rows []audit.Row `json:"rows"`
-	Next int64       `json:"next,omitempty"` // Before, for those that are older; 0 is that there are none
+	Next int64       `json:"next,omitempty"` // Before of the next query for older rows; 0: there are none
 }
 
-// searchTime is how long rows are looked for until what was found is shown.
+// searchTime bounds a search; then the rows found so far are returned.
 const searchTime = 3 * time.Second
 
 func (a *API) search(ctx context.Context, q *LogQuery) (found FoundRows, err error) {
@@ -60,9 +60,9 @@ func (a *API) search(ctx context.Context, q *LogQuery) (found FoundRows, err err
 		return found, err
 	}
 	if !by.seesAll() {
-		f.Namespaces = append([]string{}, by.own.Names()...) // how long it takes, and where it stops, must tell nothing of others' rows
+		f.Namespaces = append([]string{}, by.own.Names()...) // the duration and the end of the search must not reveal others' rows
 	}
-	f.Limit = q.Limit // often all that are asked for
+	f.Limit = q.Limit // usually sufficient
 	for until := time.Now().Add(searchTime); ; f.Limit = max(q.Limit, 200) {
 		page, err := collect(a.c.Records.Rows(ctx, f))
 		if err != nil {
@@ -98,7 +98,7 @@ func collect(rows iter.Seq2[audit.Row, error]) (all []audit.Row, err error) {
 	return all, nil
 }
 
-// filter chooses no fewer rows than the query.
+// filter returns a filter that selects at least the rows of the query.
 func (q *LogQuery) filter() (audit.Filter, error) {
 	f := audit.Filter{Namespace: q.Namespace, Kinds: q.Kinds, Run: strings.ToUpper(q.Run), Before: q.Before}
 	for _, t := range []struct {
@@ -125,13 +125,13 @@ func (q *LogQuery) filter() (audit.Filter, error) {
 	return f, nil
 }
 
-// inJSON is a text as it stands within a string of the log's JSON.
+// inJSON escapes a text as within a JSON string of the log.
 func inJSON(text string) string {
-	b, _ := json.Marshal(text) // of a string
+	b, _ := json.Marshal(text) // never fails for a string
 	return string(b[1 : len(b)-1])
 }
 
-// chooses reports whether the query chooses a row of its filter.
+// chooses reports whether the query selects a row that its filter selected.
 func (q *LogQuery) chooses(r audit.Row) bool {
 	f := facts.Parse(r)
 	has := func(list []string, what string) bool { return slices.Contains(list, what) }
@@ -144,7 +144,7 @@ func (q *LogQuery) chooses(r audit.Row) bool {
 		(q.Artifact == "" || slices.ContainsFunc(f.Files, func(file facts.File) bool { return strings.HasPrefix(file.SHA256, strings.ToLower(q.Artifact)) }))
 }
 
-// names reports whether a row is about the domain of the query, or one below it.
+// names reports whether a row is about the domain of the query or a subdomain.
 func (q *LogQuery) names(kind string, f facts.Facts) bool {
 	domain := strings.ToLower(strings.TrimPrefix(q.Domain, "*."))
 	is := func(name string) bool {
@@ -158,15 +158,15 @@ func (q *LogQuery) names(kind string, f facts.Facts) bool {
 		slices.ContainsFunc(f.Egress, func(d facts.Decision) bool { return is(d.Name) })
 }
 
-// Story is all that the log has about one run.
+// Story has all rows of the log about one run.
 type Story struct {
 	Run       string      `json:"run"`
 	Namespace string      `json:"namespace"`
-	Rows      []audit.Row `json:"rows"`  // of the run, the oldest first
-	About     []audit.Row `json:"about"` // questions about it, their answers, and interrupts
+	Rows      []audit.Row `json:"rows"`  // rows of the run, the oldest first
+	About     []audit.Row `json:"about"` // questions about the run, their answers, and interrupts
 }
 
-// maxStory is how many rows of a run are shown: a program can have very many decisions made.
+// maxStory bounds the returned rows of a run: a program can cause very many decisions.
 const maxStory = 1000
 
 func (a *API) story(ctx context.Context, q *OfRun) (Story, error) {
@@ -177,7 +177,7 @@ func (a *API) story(ctx context.Context, q *OfRun) (Story, error) {
 		return s, err
 	}
 	if len(rows) == 0 || !requesterOf(ctx).sees(rows[0].Namespace) { // nor is it told whether there is one
-		return s, failure(http.StatusNotFound, "the log has nothing about %.40q", q.ID)
+		return s, failure(http.StatusNotFound, "the log has no rows about %.40q", q.ID)
 	}
 	s.Namespace, s.Rows = rows[0].Namespace, rows
 	of := audit.Filter{Namespace: s.Namespace, After: rows[0].Seq, Limit: maxStory, Contains: []string{`"` + id + `"`},
@@ -198,20 +198,20 @@ func (a *API) story(ctx context.Context, q *OfRun) (Story, error) {
 	return s, nil
 }
 
-// Evidence is what anybody needs who wants to check a run without trusting this server, but for the key.
+// Evidence lets anybody verify a run without trusting this server, except for the key.
 type Evidence struct {
 	Run     string    `json:"run"`
 	Receipt []byte    `json:"receipt"` // base64 of the DSSE envelope, byte for byte
-	Row     audit.Row `json:"row"`     // that the receipt came with
+	Row     audit.Row `json:"row"`     // row with the receipt
 	Proof   string    `json:"proof"`   // C2SP tlog-proof that the row is in the log
-	Keys    []KeyInfo `json:"keys"`    // that this server's receipts are signed with
+	Keys    []KeyInfo `json:"keys"`    // signing keys of this server's receipts
 }
 
 // KeyInfo describes a public key.
 type KeyInfo struct {
-	ID    string    `json:"id"` // the SHA-256 of the key in its form as SubjectPublicKeyInfo
+	ID    string    `json:"id"` // SHA-256 of the key as SubjectPublicKeyInfo
 	PEM   string    `json:"pem"`
-	Until time.Time `json:"until,omitzero"` // from when on it signs nothing any more
+	Until time.Time `json:"until,omitzero"` // end of its use for signing
 }
 
 func (a *API) evidence(ctx context.Context, q *OfRun) (e Evidence, err error) {
@@ -222,7 +222,7 @@ func (a *API) evidence(ctx context.Context, q *OfRun) (e Evidence, err error) {
 	e.Run, e.Keys = s.Run, []KeyInfo{}
 	e.Row, e.Receipt, err = a.c.Records.RowWithReceipt(ctx, s.Run)
 	if errors.Is(err, audit.ErrNoReceipt) {
-		return e, failure(http.StatusNotFound, "there is no receipt of this run: it was refused, or has not ended")
+		return e, failure(http.StatusNotFound, "this run has no receipt: it was refused, or has not ended")
 	}
 	if err != nil {
 		return e, err

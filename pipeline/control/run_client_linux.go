@@ -22,23 +22,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// maxOffer is how long servers may take to take a run on, all together. One that is alive does so at once, even on a
-// busy machine; one that is stopped, as Ctrl-Z stops an agent with its server, is not asked.
+// maxOffer bounds the time for all servers to accept the run. A live server does so at once, even on a busy machine;
+// a stopped one, as when Ctrl-Z stops an agent with its server, is not asked.
 const maxOffer = time.Second
 
-// RemoteRun is a run that a server has taken on.
+// RemoteRun is a run that a server has accepted.
 type RemoteRun struct {
 	conn  *net.UnixConn
 	files [3]*os.File // our ends of the pipes
-	acks  chan bool   // whether a signal was taken
+	acks  chan bool   // whether the program received a signal
 	ended chan struct{}
 
 	mu sync.Mutex
 }
 
-// Submit hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says.
-// It returns nil if none takes it at once, and then none runs it later. What it returns runs it, and must be told to Do
-// the rest; nothing of its input is read before.
+// Submit hands a run over to a server of this very user whose socket is in dir, and that has the same fingerprint. It
+// returns nil if no server accepts the run at once; then none runs it later. The caller must call Wait on the result;
+// no input is read before.
 func Submit(ctx context.Context, dir string, alike func() string, q run.Request) *RemoteRun {
 	names, err := sockets(dir)
 	if len(names) == 0 || err != nil || checkPrivate(dir) != nil {
@@ -72,7 +72,7 @@ func Submit(ctx context.Context, dir string, alike func() string, q run.Request)
 	return nil
 }
 
-// marshalLossless writes a run as JSON, if JSON can hold all of it: text that is not UTF-8 can't be.
+// marshalLossless encodes a run as JSON, and returns false if JSON can't hold it: text may not be UTF-8.
 func marshalLossless(h Submission) ([]byte, bool) {
 	q := &h.Request
 	q.Stdin, q.Terminal, q.Ask, q.Stop, q.Stdout, q.Stderr, q.Beside = nil, nil, nil, nil, nil, nil, nil
@@ -84,10 +84,10 @@ func marshalLossless(h Submission) ([]byte, bool) {
 	return body, json.Unmarshal(body, &same) == nil && reflect.DeepEqual(h, same)
 }
 
-// submit asks one server whether it takes the run on.
+// submit offers the run to one server.
 func (t *RemoteRun) submit(ctx context.Context, alike string, body []byte) error {
 	server, err := credentials(t.conn)
-	if err != nil || int(server.Uid) != os.Geteuid() || stopped(server.Pid) { // root's server does more than this user's own process could
+	if err != nil || int(server.Uid) != os.Geteuid() || stopped(server.Pid) { // root's server has more rights than this user's process
 		return errors.Join(errUnlike, err)
 	}
 	deadline, _ := ctx.Deadline()
@@ -108,12 +108,12 @@ func (t *RemoteRun) submit(ctx context.Context, alike string, body []byte) error
 // stopped reports whether a process is stopped by a signal, or by a debugger.
 func stopped(pid int32) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	state := stat[bytes.LastIndexByte(stat, ')')+1:] // before it is the name, which may hold anything
+	state := stat[bytes.LastIndexByte(stat, ')')+1:] // the name before it may contain anything
 	return err == nil && (bytes.HasPrefix(state, []byte(" T")) || bytes.HasPrefix(state, []byte(" t")))
 }
 
-// sendPipes makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are
-// its own from then on.
+// sendPipes creates the pipes and sends their ends to the server. The program may begin before this returns, and then
+// gets the signals.
 func (t *RemoteRun) sendPipes(stop *pipeline.Stopper) error {
 	var theirs []*os.File
 	defer func() { backends.CloseAll(theirs) }()
@@ -141,11 +141,11 @@ func (t *RemoteRun) sendPipes(stop *pipeline.Stopper) error {
 	return err
 }
 
-// Wait is pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
+// Wait is pipeline.Do for the submitted request. An error other than a *pipeline.Error is ErrLost.
 func (t *RemoteRun) Wait(ctx context.Context, q run.Request) (pipeline.Outcome, error) {
 	defer t.conn.Close()
 	defer close(t.ended)
-	go t.sendInput(q.Stdin) // ends with the program, or with its input
+	go t.sendInput(q.Stdin) // ends with the program or its input
 	var buffered [2]bytes.Buffer
 	var copies sync.WaitGroup
 	for i, to := range []io.Writer{q.Stdout, q.Stderr} {
@@ -154,7 +154,7 @@ func (t *RemoteRun) Wait(ctx context.Context, q run.Request) (pipeline.Outcome, 
 		}
 		copies.Go(func() {
 			_, _ = io.Copy(to, t.files[1+i])
-			t.files[1+i].Close() // what nobody wants is not written any more
+			t.files[1+i].Close() // stop output that is not read
 		})
 	}
 	defer context.AfterFunc(ctx, func() { t.send(runMessage{Cancel: context.Cause(ctx).Error()}) })()
@@ -170,7 +170,7 @@ func (t *RemoteRun) Wait(ctx context.Context, q run.Request) (pipeline.Outcome, 
 	select {
 	case <-copied:
 	case <-up:
-	case <-ctx.Done(): // as in a process of its own, a reader that hangs is not waited for then
+	case <-ctx.Done(): // a hanging reader is not waited for, as in a process of its own
 		select {
 		case <-copied:
 		case <-time.After(200 * time.Millisecond):
@@ -229,17 +229,17 @@ func (t *RemoteRun) readResult(q run.Request) (runMessage, error) {
 	}
 }
 
-// signal hands a signal on, and says whether a program got it.
+// signal forwards a signal, and reports whether a program received it.
 func (t *RemoteRun) signal(sig syscall.Signal) bool {
 	t.send(runMessage{Signal: int(sig)})
 	select {
 	case taken := <-t.acks:
 		return taken
 	case <-t.ended:
-	case <-time.After(time.Second): // it hangs: what is told next is the end
+	case <-time.After(time.Second): // the server hangs: the next message ends the run
 	}
 	select {
-	case taken := <-t.acks: // and the program ended because of it
+	case taken := <-t.acks: // the program got it
 		return taken
 	default:
 		return false
@@ -253,5 +253,5 @@ func (t *RemoteRun) send(m runMessage) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _ = t.conn.Write(append(b, '\n')) // that the server has gone is seen where it is read from
+	_, _ = t.conn.Write(append(b, '\n')) // readResult notices a lost server
 }

@@ -14,10 +14,10 @@ func (a *API) run(w http.ResponseWriter, _ *http.Request) {
 	deny(w, failure(http.StatusPreconditionFailed, "%v", errUnlike))
 }
 
-// RemoteRun is a run that a server has taken on; here none does.
+// RemoteRun is a run that a server has accepted, which needs Linux.
 type RemoteRun struct{}
 
-// Submit returns nil: nothing is handed over.
+// Submit returns nil: no server accepts runs here.
 func Submit(context.Context, string, func() string, run.Request) *RemoteRun { return nil }
 
 // Wait is never called.

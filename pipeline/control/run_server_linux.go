@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// run has a client's run done here, if it is all the same to the client.
+// run runs a client's submission here if that makes no difference to the client.
 func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	uid, known := r.Context().Value(peerKey{}).(int)
 	if like := r.Header.Get(alikeHeader); a.c.Runs == nil || !known || uid != os.Geteuid() || like == "" || like != a.c.Alike() {
@@ -28,13 +28,13 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	}
 	var q Submission
 	body := json.NewDecoder(r.Body)
-	body.DisallowUnknownFields() // what another version asks for is not what is done here
+	body.DisallowUnknownFields() // another version may have other fields
 	if err := body.Decode(&q); err != nil {
-		deny(w, operation.Invalid{"read what is handed over: " + err.Error()})
+		deny(w, operation.Invalid{"read the submission: " + err.Error()})
 		return
 	}
 	if !a.c.Runs.HasFreeSlots(q.Request.Limits) {
-		deny(w, failure(http.StatusServiceUnavailable, "%v", errFull)) // in a process of its own it waits for nobody
+		deny(w, failure(http.StatusServiceUnavailable, "%v", errFull)) // a process of its own would not queue
 		return
 	}
 	conn, _, err := http.NewResponseController(w).Hijack()
@@ -50,28 +50,28 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		h.files, err = pipes(conn)
 	}
-	if err != nil { // the client has gone, or has changed its mind
+	if err != nil { // the client has gone
 		a.c.Log.Debug("control: a run was not begun", "error", err)
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	ctx := pipeline.WithCaller(r.Context(), pipeline.Caller{}) // its rows are those of a process of its own
+	ctx := pipeline.WithCaller(r.Context(), pipeline.Caller{}) // its rows look as those of a process of its own
 	a.c.Sweep(ctx)
-	if answer := h.runSubmission(ctx, a.c.Runs, q); ctx.Err() == nil { // else the server ends
+	if answer := h.runSubmission(ctx, a.c.Runs, q); ctx.Err() == nil { // else the server is shutting down
 		h.send(answer)
 	}
 }
 
-// pipes receives the three that a client sends. They do not block, and are nothing but pipes: a file or a device could
-// hold this process up.
+// pipes receives the three pipes of a client. They are non-blocking, and must be pipes: a file or a device could
+// block this process.
 func pipes(conn net.Conn) (files []*os.File, err error) {
 	known, ok := conn.(*known)
 	if !ok {
-		return nil, errors.New("the connection is not one of ours")
+		return nil, errors.New("unknown kind of connection")
 	}
 	socket, ok := known.Conn.(*net.UnixConn)
 	if !ok {
-		return nil, errors.New("the connection is no Unix socket")
+		return nil, errors.New("the connection is not a Unix socket")
 	}
 	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(16*4))
 	_, n, _, _, err := socket.ReadMsgUnix(data, control)
@@ -84,7 +84,7 @@ func pipes(conn net.Conn) (files []*os.File, err error) {
 		for _, fd := range fds {
 			var stat unix.Stat_t
 			if e := errors.Join(unix.Fstat(fd, &stat), unix.SetNonblock(fd, true)); e != nil || stat.Mode&unix.S_IFMT != unix.S_IFIFO {
-				err = errors.Join(err, e, errors.New("a client sent what is no pipe"))
+				err = errors.Join(err, e, errors.New("a client sent a file that is not a pipe"))
 			}
 			files = append(files, os.NewFile(uintptr(fd), "pipe"))
 		}
@@ -111,15 +111,15 @@ type submittedRun struct {
 
 func (h *submittedRun) send(m runMessage) {
 	b, err := json.Marshal(m)
-	if err != nil { // what is missing then is a result, and that says it
+	if err != nil { // the client notices the missing result
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, _ = h.conn.Write(append(b, '\n')) // whether the client is there is seen where it is read from
+	_, _ = h.conn.Write(append(b, '\n')) // handleMessages notices a lost client
 }
 
-// runSubmission runs it, and returns the last message. The pipes are closed then.
+// runSubmission runs it, and returns the last message. It closes the pipes before.
 func (h *submittedRun) runSubmission(ctx context.Context, p *pipeline.Pipeline, q Submission) runMessage {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -136,7 +136,7 @@ func (h *submittedRun) runSubmission(ctx context.Context, p *pipeline.Pipeline, 
 			}
 		}
 	}
-	h.obeying.Go(func() { h.handleMessages(stop, cancel) }) // until the connection ends, which the caller closes
+	h.obeying.Go(func() { h.handleMessages(stop, cancel) }) // ends when the caller closes the connection
 	_, res, err := pipeline.Do(ctx, p, q.Request)
 	backends.CloseAll(h.files)
 	res.Stdout, res.Stderr = "", ""
@@ -147,7 +147,7 @@ func (h *submittedRun) runSubmission(ctx context.Context, p *pipeline.Pipeline, 
 	return last
 }
 
-// handleMessages carries out the client's messages, until its connection ends.
+// handleMessages executes the client's messages, until its connection ends.
 func (h *submittedRun) handleMessages(stop *pipeline.Stopper, cancel context.CancelCauseFunc) {
 	for messages := json.NewDecoder(io.LimitReader(h.conn, maxBody)); ; {
 		var m runMessage
@@ -164,7 +164,7 @@ func (h *submittedRun) handleMessages(stop *pipeline.Stopper, cancel context.Can
 		case m.Found != nil:
 			select {
 			case h.found <- *m.Found:
-			default: // nobody has asked
+			default: // unsolicited
 			}
 		}
 	}

@@ -17,17 +17,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// What people can do about runs that are under way, whoever has asked for them.
+// Operations on running effects of all callers.
 
-// Code is the code of a program, and what is worth a look in it.
+// Code is the code of a program, with its dangerous places.
 type Code struct {
 	Language string            `json:"language"`
 	Code     string            `json:"code"`
 	Dangers  []validate.Danger `json:"dangers"`
-	Note     string            `json:"note,omitempty"` // why there may be more dangers
+	Note     string            `json:"note,omitempty"` // why the danger check may be incomplete
 }
 
-// pipelines are those that run something: what clients hand over has one of its own.
+// pipelines returns all pipelines: handed-over runs have their own.
 func (a *API) pipelines() []*pipeline.Pipeline {
 	return slices.DeleteFunc([]*pipeline.Pipeline{a.c.Pipeline, a.c.Runs}, func(p *pipeline.Pipeline) bool { return p == nil })
 }
@@ -43,7 +43,7 @@ func (a *API) underway(ctx context.Context, q *InNamespace) ([]pipeline.RunningE
 	return list, nil
 }
 
-// findRun returns a run that is under way and that the caller may see, and the pipeline that has it.
+// findRun returns a running run that the caller may see, and its pipeline.
 func (a *API) findRun(ctx context.Context, id string) (*pipeline.Pipeline, pipeline.RunningEffect, error) {
 	sees := requesterOf(ctx).sees
 	for _, p := range a.pipelines() {
@@ -79,10 +79,10 @@ func (a *API) review(ctx context.Context, q *CodeQuery) (Code, error) {
 	return a.reviewCode(ctx, q.Language, q.Code, true), nil
 }
 
-// reviewTime bounds a review for a person who waits to decide.
+// reviewTime bounds a review for a person who is waiting to decide.
 const reviewTime = 5 * time.Second
 
-// reviewCode finds what is dangerous in code. That it can't be looked at is no error: a person reads it.
+// reviewCode finds dangerous places in code. A failure is not an error: a person reads the code.
 func (a *API) reviewCode(ctx context.Context, language, code string, cell bool) Code {
 	c := Code{Language: language, Code: code, Dangers: []validate.Danger{}}
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
@@ -113,13 +113,13 @@ func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {
 	if err == nil {
 		_, res, err = pipeline.Do(ctx, p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
 	}
-	if errors.Is(err, pipeline.ErrNotRunning) { // it has just ended
+	if errors.Is(err, pipeline.ErrNotRunning) { // it ended just now
 		err = failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)
 	}
 	return Late{res.LateRowWarning()}, err
 }
 
-// watch tells what a program that is under way writes and shows, and what happens about it.
+// watch streams the output, displays and events of a running program.
 func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	q, err := watchRun.Arguments(r)
 	var p *pipeline.Pipeline
@@ -168,14 +168,14 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 			return nil
 		},
 	})
-	events.Cancel() // what has come before is told
+	events.Cancel() // buffered events are still sent
 	<-sent
 }
 
-// pieceSize is how much of an output one part has at most, in bytes.
+// pieceSize bounds the output in one part, in bytes.
 const pieceSize = 64 << 10
 
-// sendPieces sends output in parts that a client can take one by one, each of whole characters where there are any.
+// sendPieces sends output in parts of whole characters, if it has any.
 func (o *partWriter) sendPieces(n int, b []byte) error {
 	for len(b) > 0 {
 		size := min(len(b), pieceSize)

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Listener answers on a control socket.
+// Listener serves an API on a control socket.
 type Listener struct {
 	api    *API
 	socket *socket
@@ -18,8 +18,8 @@ type Listener struct {
 	ended  chan struct{}
 }
 
-// Listen has an API answer on a socket in dir, which is made when missing; see [Dir]. It returns errors.ErrUnsupported
-// where the kernel does not say who connects.
+// Listen serves an API on a socket in dir, which it creates if missing; see [Dir]. It returns errors.ErrUnsupported
+// if the kernel can't identify clients.
 func Listen(dir string, a *API) (*Listener, error) {
 	s, err := listen(dir, a.c.Server.PID)
 	if err != nil {
@@ -45,7 +45,7 @@ func Listen(dir string, a *API) (*Listener, error) {
 	return l, nil
 }
 
-// Close removes the socket, ends the API, and gives answers that are under way a moment.
+// Close removes the socket, closes the API, and gives running answers a moment.
 func (l *Listener) Close() error {
 	l.socket.remove()
 	l.api.Stop()
@@ -60,7 +60,7 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// sameUser lets only this user and root connect, and not too many of them at once.
+// sameUser accepts only connections of this user and root, and bounds their number.
 type sameUser struct {
 	net.Listener
 	log     *slog.Logger

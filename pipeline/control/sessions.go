@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// NewSession asks for a session. Zero fields are the operator's defaults.
+// NewSession creates a session. Zero fields get the operator's defaults.
 type NewSession struct {
 	Namespace string          `json:"namespace,omitempty" about:"Its namespace. Default: \"default\"." range:"..64"`
 	Language  string          `json:"language" about:"Its language." required:"true"`
@@ -40,7 +40,7 @@ type Used struct {
 	Usage pipeline.CurrentUsage `json:"usage"`
 }
 
-// Ambiguous is an error about the beginning of an id that several sessions have.
+// Ambiguous is the error for an id prefix of several sessions.
 type Ambiguous struct {
 	Begins string
 	IDs    []string
@@ -52,7 +52,7 @@ func (a *Ambiguous) Error() string {
 
 var idLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z]{1,26}$`) })
 
-// findSession returns the session whose id is, or begins with, text: the living come before the dead.
+// findSession returns the session with an id or id prefix, preferring living ones.
 func (a *API) findSession(ctx context.Context, text string) (session.Info, error) {
 	unknown := fmt.Errorf("%w: %.40q", session.ErrUnknown, text)
 	if !idLike().MatchString(text) {
@@ -118,16 +118,16 @@ func (a *API) state(ctx context.Context, q *OfSession) (session.State, error) {
 	return session.Inspect(ctx, a.c.Pipeline, info.Namespace, info.ID)
 }
 
-// usageWorkers is how many sessions are measured at once.
+// usageWorkers bounds the sessions that are measured at once.
 const usageWorkers = 8
 
-// usage lists what living sessions use: one, those of a namespace, or all.
+// usage lists the resource use of living sessions: one, those of a namespace, or all.
 func (a *API) usage(ctx context.Context, q *OfLimits) ([]Used, error) {
 	list := a.sessions(ctx, q.Namespace)
 	if q.Session != "" {
 		info, err := a.findSession(ctx, q.Session)
 		if err == nil && info.State == "dead" {
-			_, err = session.UsageOf(a.c.Pipeline, info.Namespace, info.ID) // says why
+			_, err = session.UsageOf(a.c.Pipeline, info.Namespace, info.ID) // for its error
 		}
 		if err != nil {
 			return nil, err
@@ -153,17 +153,17 @@ func (a *API) used(list []session.Info) []Used {
 		})
 	}
 	workers.Wait()
-	return slices.DeleteFunc(all, func(u Used) bool { return u.ID == "" }) // it has ended meanwhile
+	return slices.DeleteFunc(all, func(u Used) bool { return u.ID == "" }) // ended meanwhile
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// failure returns an error that the client is told with this status.
+// failure returns an error with a status for the client.
 func failure(status int, format string, a ...any) error {
 	return &Failure{Status: status, Text: fmt.Sprintf(format, a...)}
 }
 
-// statusOf returns the status of the answer to a request, and the text of its error.
+// statusOf returns the status of an answer, and the text of its error.
 func statusOf(err error) (status int, text string) {
 	if err == nil {
 		return http.StatusOK, ""
@@ -196,7 +196,7 @@ func statusOf(err error) (status int, text string) {
 	return status, pipeline.HideDisk(err.Error(), err)
 }
 
-// deny replies with an error, and with the remedy where the pipeline knows one.
+// deny answers with an error, and the pipeline's remedy if it has one.
 func deny(w http.ResponseWriter, err error) {
 	var own *pipeline.Error
 	var failed *Failure

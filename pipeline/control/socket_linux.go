@@ -24,9 +24,8 @@ type socket struct {
 	file     os.FileInfo
 }
 
-// listen makes the server's socket in dir, and first removes the sockets that dead servers left there. It holds the
-// directory's lock, so that nobody takes the socket for a dead one between bind(2) and listen(2), nor takes the same
-// name.
+// listen creates the server's socket in dir, and first removes the sockets of dead servers. It holds the directory's
+// lock, so that no other process removes the socket as dead between bind(2) and listen(2), or takes the same name.
 func listen(dir string, pid int) (*socket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func listen(dir string, pid int) (*socket, error) {
 	defer unlock()
 	left, err := sockets(dir)
 	for _, name := range left {
-		_, _ = isFree(dir, name) // of servers that were killed; should it not be possible, the next one tries again
+		_, _ = isFree(dir, name) // remove sockets of killed servers; the next server retries failures
 	}
 	if err != nil {
 		return nil, err
@@ -59,8 +58,8 @@ func listen(dir string, pid int) (*socket, error) {
 	return nil, fmt.Errorf("%d servers there have the process id %d", maxNames, pid)
 }
 
-// isFree reports whether there is no living server of this name, and removes a dead one's socket. The
-// caller holds the directory's lock.
+// isFree reports whether no living server has this name, and removes the socket of a dead one. The caller holds the
+// directory's lock.
 func isFree(dir, name string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -74,10 +73,10 @@ func isFree(dir, name string) (bool, error) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return true, os.Remove(filepath.Join(dir, name+socketSuffix))
 	}
-	return false, nil // whatever it is, it is not ours to remove
+	return false, nil // not a socket: leave it
 }
 
-// listenAt makes the socket of a name that is free.
+// listenAt creates the socket of a free name.
 func listenAt(dir, name string) (*socket, error) {
 	path, done, err := shortSocketPath(dir, name)
 	if err != nil {
@@ -88,7 +87,7 @@ func listenAt(dir, name string) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // it goes by a path that may mean something else by then
+	l.SetUnlinkOnClose(false) // its path may name another file by then
 	s := &socket{listener: l, path: filepath.Join(dir, name+socketSuffix)}
 	if err = os.Chmod(s.path, 0o600); err == nil {
 		s.file, err = os.Lstat(s.path)
@@ -100,14 +99,14 @@ func listenAt(dir, name string) (*socket, error) {
 	return s, nil
 }
 
-// remove removes the socket's file, unless it is another one's by now.
+// remove removes the socket's file, unless another process has replaced it.
 func (s *socket) remove() {
 	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.file) {
 		_ = os.Remove(s.path)
 	}
 }
 
-// checkPrivate makes sure that dir is a directory that only this user can enter.
+// checkPrivate returns an error unless dir is a directory that only this user can enter.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -121,7 +120,7 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-// lock takes the lock of a directory. It gives up when somebody holds it for long: who does is stopped.
+// lock locks a directory. It gives up if another process holds the lock for long, because that is stopped.
 func lock(dir string) (unlock func(), err error) {
 	f, err := statefile.LockDir(context.Background(), dir, 2*time.Second)
 	if err != nil {
@@ -133,7 +132,8 @@ func lock(dir string) (unlock func(), err error) {
 // maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.
 const maxPath = 107
 
-// shortSocketPath returns a path of a socket that bind(2) and connect(2) take, until done is called.
+// shortSocketPath returns a path of a socket that is short enough for bind(2) and connect(2), valid until done is
+// called.
 func shortSocketPath(dir, name string) (path string, done func(), err error) {
 	if path = filepath.Join(dir, name+socketSuffix); len(path) <= maxPath {
 		return path, func() {}, nil
@@ -145,8 +145,8 @@ func shortSocketPath(dir, name string) (path string, done func(), err error) {
 	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name + socketSuffix, func() { unix.Close(fd) }, nil
 }
 
-// dial connects to the socket of this name, if it is of who may connect to ours: others would be told what is for ours
-// alone, and believed.
+// dial connects to the socket of this name, if its user may connect to ours: another user must neither receive our
+// data nor be believed.
 func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	path, done, err := shortSocketPath(dir, name)
 	if err != nil {
@@ -160,7 +160,7 @@ func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	}
 	uid, err := peer(conn)
 	if err == nil && !isAllowedUser(uid) {
-		err = fmt.Errorf("the user %d listens there, and not you", uid)
+		err = fmt.Errorf("user %d listens at this socket, not you", uid)
 	}
 	if err != nil {
 		conn.Close()
@@ -178,12 +178,11 @@ func peer(conn net.Conn) (uid int, err error) {
 	return int(cred.Uid), nil
 }
 
-// credentials returns who is at the other end of a connection, as the kernel took it down when that one connected, or
-// began to listen.
+// credentials returns the peer of a connection, as the kernel recorded it when that connected or began to listen.
 func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return nil, fmt.Errorf("a %T has no user", conn)
+		return nil, fmt.Errorf("a %T has no peer credentials", conn)
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {

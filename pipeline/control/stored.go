@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Stored is a run that something is kept of.
+// Stored is a run with a stored result.
 type Stored struct {
 	Run       string            `json:"run"`
 	Namespace string            `json:"namespace"`
@@ -23,7 +23,7 @@ type Stored struct {
 	ExitCode  int               `json:"exit_code"`
 	Time      time.Time         `json:"time"`
 	Artifacts []signer.Artifact `json:"artifacts"`
-	StdoutCut int64             `json:"stdout_cut,omitempty"` // bytes that are missing at the end
+	StdoutCut int64             `json:"stdout_cut,omitempty"` // bytes cut at the end
 	StderrCut int64             `json:"stderr_cut,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type PartQuery struct {
 	Length int64  `json:"length,omitempty" about:"Maximum number of bytes." default:"1048576" range:"1..4194304"`
 }
 
-// StoredPart is a piece of something that is kept.
+// StoredPart is a piece of a stored entry.
 type StoredPart struct {
 	Data []byte `json:"data"` // base64
 	Size int64  `json:"size"` // bytes of the whole
@@ -64,7 +64,7 @@ type StoredPart struct {
 }
 
 func (a *API) storedPart(ctx context.Context, q *PartQuery) (StoredPart, error) {
-	unknown := failure(http.StatusNotFound, "nothing of that is kept")
+	unknown := failure(http.StatusNotFound, "no such entry is stored")
 	r, err := a.c.Results.Metadata(strings.ToUpper(q.ID))
 	if err != nil || !requesterOf(ctx).sees(r.Namespace) {
 		return StoredPart{}, unknown

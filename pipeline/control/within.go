@@ -12,18 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// pageKey marks the context of what somebody asks for on the page.
+// pageKey marks the context of a request from the page.
 type pageKey struct{}
 
-// pageHeader says at the server's own socket that its user asks on the page. Anybody else's is not heeded.
+// pageHeader marks requests from the page on the server's own socket. It is ignored elsewhere.
 const pageHeader = "Sandboxmcp-Page"
 
-// LocalClient returns a client of an API of this process, for the page: the identity that a call's context has is who asks.
+// LocalClient returns a client of an API of this process, for the page. The identity in a call's context is the
+// sender.
 func LocalClient(a *API) *Client {
 	return &Client{server: a.c.Server, at: &operation.Server{URL: "http://server", Failed: failed, HTTP: &http.Client{Transport: localTransport{a}, Timeout: maxWait}}}
 }
 
-// ForPage returns a client on the same connections, whose requests the log has as the page's.
+// ForPage returns a client on the same connections, whose requests the log attributes to the page.
 func (c *Client) ForPage() *Client {
 	own := *c
 	at := *c.at
@@ -32,7 +33,7 @@ func (c *Client) ForPage() *Client {
 	return &own
 }
 
-// pageTransport sends requests as the page's.
+// pageTransport marks requests as the page's.
 type pageTransport struct{ http.RoundTripper }
 
 func (m pageTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -72,7 +73,7 @@ func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-w.begun:
 	case <-ctx.Done():
 		select {
-		case <-w.begun: // it has ended, and said so
+		case <-w.begun: // the handler has ended with an answer
 		default:
 			body.CloseWithError(context.Cause(ctx))
 			return nil, context.Cause(ctx)
@@ -82,7 +83,7 @@ func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		ContentLength: -1, Request: r, Body: &cancellingBody{body, cancel}}, nil
 }
 
-// cancellingBody ends the request where its client closes the answer, as a connection that ends does.
+// cancellingBody cancels the request when its client closes the answer, as the end of a connection does.
 type cancellingBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -93,7 +94,7 @@ func (r *cancellingBody) Close() error {
 	return r.PipeReader.Close()
 }
 
-// pipedResponse is an answer that its client reads as it comes.
+// pipedResponse is an answer that its client reads while it is written.
 type pipedResponse struct {
 	header http.Header
 	out    *io.PipeWriter
@@ -116,12 +117,12 @@ func (w *pipedResponse) Write(b []byte) (int, error) {
 	return w.out.Write(b)
 }
 
-// FlushError is for http.ResponseController, as those of deadlines are: there is nothing on the way that they could be
-// for.
+// FlushError implements the interface of http.ResponseController, as the deadlines do; they have no effect in this
+// process.
 func (w *pipedResponse) FlushError() error { return nil }
 
-// SetReadDeadline does nothing: the request is there.
+// SetReadDeadline does nothing: the request is complete.
 func (w *pipedResponse) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline does nothing: who reads the answer is this process.
+// SetWriteDeadline does nothing: the reader is in this process.
 func (w *pipedResponse) SetWriteDeadline(time.Time) error { return nil }

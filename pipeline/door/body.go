@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// body is the body of a request, which must arrive in time. The deadline stands until the end of the body, also for
-// net/http when it skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice
-// when the client leaves. A handler that answers for long reads the body first.
+// body is the body of a request, which must arrive in time. Its deadline stays until the end of the body, also while
+// net/http skips the part that a handler has not read. At the end it is cleared, because net/http goes on reading to
+// notice a disconnect. A handler with a long answer reads the body first.
 //
-// What has come counts among what the request holds, until its end or [Visit.ReleaseBody]; where there is no room for it,
-// reading ends with a *[Refused].
+// Received bytes count for the request until its end or [Visit.ReleaseBody]; without room for them, reading fails
+// with a *[Refused].
 type body struct {
 	io.ReadCloser
 	b     bounds
 	start time.Time
 	n     int64
-	idle  time.Duration // of a stream
+	idle  time.Duration // maximum pause between parts; 0 bounds the whole body
 	ctx   context.Context
 	visit *Visit
 }
@@ -32,7 +32,7 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request, v *Visit) *body {
 	return b
 }
 
-// largest returns the most bytes of the body of a request.
+// largest returns the maximum size of a request's body.
 func (d *Door) largest(r *http.Request) int64 {
 	if d.c.Largest == nil {
 		return MaxBody
@@ -40,22 +40,22 @@ func (d *Door) largest(r *http.Request) int64 {
 	return cmp.Or(d.c.Largest(r), MaxBody)
 }
 
-// AllowSlowBody has the body of a request arrive as slowly as its sender likes: idle is what may pass between two
-// parts, in place of a time for all. Only who has been identified may have that.
+// AllowSlowBody lets the body of a request arrive as slowly as its sender likes: idle bounds the pause between two
+// parts, instead of the total time. Only identified callers may have that.
 func AllowSlowBody(r *http.Request, idle time.Duration) {
 	if b, is := r.Body.(interface{ AllowIdle(time.Duration) }); is {
 		b.AllowIdle(idle)
 	}
 }
 
-// AllowIdle is for [AllowSlowBody].
+// AllowIdle implements [AllowSlowBody].
 func (b *body) AllowIdle(idle time.Duration) {
 	b.idle = idle
 	b.extend()
 }
 
-// BreakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that
-// sends no more would be waited for.
+// BreakOff ends the body of a request when ended is closed or the request's context ends, until stop: otherwise the
+// server would wait for a client that sends no more.
 func BreakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (stop func()) {
 	over := make(chan struct{})
 	var watch sync.WaitGroup
@@ -66,7 +66,7 @@ func BreakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (st
 		case <-ended:
 		case <-r.Context().Done():
 		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // an error leaves it to the connection's end
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // on error, the end of the connection ends the body
 	})
 	return func() { close(over); watch.Wait() }
 }
@@ -96,7 +96,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// response is an answer whose parts must be read in time. Between them it may take as long as it likes.
+// response is an answer whose parts must be read in time. The pauses between parts are unlimited.
 type response struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -104,7 +104,7 @@ type response struct {
 	visit   *Visit
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *response) Write(p []byte) (n int, err error) {
@@ -121,13 +121,13 @@ func (r *response) Write(p []byte) (n int, err error) {
 	}
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (r *response) FlushError() error { return r.timed(r.rc.Flush) }
 
 // Flush implements http.Flusher.
 func (r *response) Flush() { _ = r.FlushError() }
 
-// timed takes the deadline back afterwards, as HTTP/2 ends a stream then that nobody writes to.
+// timed calls f under a deadline and clears it afterwards, because HTTP/2 would end an idle stream at the deadline.
 func (r *response) timed(f func() error) error {
 	if !r.visit.deadlines.setWrite(time.Now().Add(r.timeout)) {
 		return os.ErrDeadlineExceeded
@@ -136,5 +136,5 @@ func (r *response) timed(f func() error) error {
 	return f()
 }
 
-// finish is for what net/http writes after the handler.
+// finish sets the deadline for net/http's own writes after the handler.
 func (r *response) finish() { r.visit.deadlines.setWrite(time.Now().Add(r.timeout)) }

@@ -2,34 +2,33 @@ package door
 
 import "time"
 
-// Bounds of one client and of all. A request is one JSON-RPC message or a small file; nginx and Go's own servers allow
-// as many bytes of headers, or more.
+// Bounds of one client and of all clients. A request is one JSON-RPC message or a small file; nginx and Go's own
+// servers allow at least as many bytes of headers.
 const (
 	maxHeader  = 16 << 10  // bytes; net/http adds 4 KiB
-	maxStreams = 100       // requests at once on one connection of HTTP/2: the least that RFC 9113 recommends
-	maxWindow  = 128 << 10 // bytes that a connection of HTTP/2 brings before they are asked for
-	writeSize  = 64 << 10  // bytes of an answer that the time for a write is for
+	maxStreams = 100       // concurrent requests on one HTTP/2 connection: the minimum that RFC 9113 recommends
+	maxWindow  = 128 << 10 // receive window of an HTTP/2 connection, in bytes
+	writeSize  = 64 << 10  // bytes of an answer per write deadline
 )
 
-// MaxBody is the most bytes of the body of a request, unless it brings files: while it is decoded, there are some
-// copies of it.
+// MaxBody bounds the body of a request without files, in bytes: decoding makes some copies of it.
 const MaxBody = 16 << 20
 
-// bounds are those that tests can't wait for, or can't fill.
+// bounds are the bounds that tests change, because they can't wait for them or fill them.
 type bounds struct {
-	connections int           // in all: a descriptor each
-	each        int           // of one address: an agent has a stream and some requests, and several may be behind one address
-	header      time.Duration // until all headers of a request are there
+	connections int           // total: each takes a descriptor
+	each        int           // per address: an agent has a stream and some requests, and several agents may share an address
+	header      time.Duration // for all headers of a request
 	idle        time.Duration // between requests
-	unproven    time.Duration // between requests of a connection of which none was of a proven identity
-	write       time.Duration // of writeSize bytes: a client that doesn't read holds what the server has written
-	body        time.Duration // until a body is there, and a second more for each rate bytes
+	unproven    time.Duration // between requests of a connection that has proved no identity
+	write       time.Duration // for writeSize bytes: a client that does not read keeps them in memory
+	body        time.Duration // for a body, plus a second for each rate bytes
 	rate        int64
 
-	held         int64         // bytes in memory of all requests under way; those of one identity are a quarter of that
-	heldUnproven int64         // bytes of all that have no identity yet
-	heldAlways   int64         // bytes that an identity may hold whatever the others do
-	room         time.Duration // that a request waits for memory
+	held         int64         // bytes in memory of all running requests; one identity may have a quarter
+	heldUnproven int64         // bytes of all requests without an identity so far
+	heldAlways   int64         // bytes that an identity may always hold
+	room         time.Duration // maximum wait of a request for memory
 }
 
 var usual = bounds{connections: 1024, each: 512, header: 10 * time.Second, idle: 2 * time.Minute, unproven: 10 * time.Second, write: 30 * time.Second,

@@ -51,7 +51,7 @@ func TestBody(t *testing.T) {
 	}{
 		"most":               {MaxBody, false, "HTTP/1.1 / 16777216"},
 		"most in chunks":     {MaxBody, true, "HTTP/1.1 / 16777216"},
-		"too much":           {MaxBody + 1, false, "at most 16 MiB"},
+		"too much":           {MaxBody + 1, false, "more than 16 MiB"},
 		"too much in chunks": {MaxBody + 1, true, "more than 16777216"},
 	} {
 		r := must(http.NewRequest("POST", d.Address(), io.LimitReader(zeros{}, tt.size)))

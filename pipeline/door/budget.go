@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// budget is the memory that requests under way hold, of all doors and of all who ask. Each identity has a share, and
-// those who have not proved theirs have one together. Who asks for more than there is waits shortly, and is refused
-// then. It may be used concurrently.
+// budget bounds the memory of running requests, of all doors and clients. Each identity has a share, and requests
+// without a proven identity have one together. A request without room waits shortly, and is then refused. It may be
+// used concurrently.
 type budget struct {
 	b bounds
 
 	mu    sync.Mutex
 	taken int64
-	by    map[string]*share // "" is that of the unproven
-	freed chan struct{}     // closed when something is given back; nil while nobody waits
+	by    map[string]*share // "" is the share without identity
+	freed chan struct{}     // closed when bytes are released; nil while no request waits
 }
 
-// share is what the requests of one identity hold.
+// share counts the memory of one identity's requests.
 type share struct {
 	bytes   int64
-	visits  list.List // of *Visit, the oldest first, of the unproven: they are bounded by ending these
-	answers list.List // of *Visit, whose clients are slow to read a large answer, the longest first
+	visits  list.List // of *Visit, the oldest first, of the share without identity: the oldest are evicted
+	answers list.List // of *Visit with a large unread answer, the oldest first
 }
 
-// errBusy is why a request ends for which the requests of others leave no room.
-var errBusy = Busy(http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended")
+// errBusy refuses a request for which other requests leave no room.
+var errBusy = Busy(http.StatusServiceUnavailable, "busy: too many large requests are running, try again when some have ended")
 
 func newBudget(b bounds) *budget { return &budget{b: b, by: map[string]*share{}} }
 
-// shareOf returns the share of an identity. The mutex is held.
+// shareOf returns the share of an identity. The caller holds the mutex.
 func (b *budget) shareOf(who string) *share {
 	s := b.by[who]
 	if s == nil {
@@ -44,8 +44,8 @@ func (b *budget) shareOf(who string) *share {
 	return s
 }
 
-// checkRoom returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is
-// no reason to refuse a small request. The mutex is held.
+// checkRoom returns the reason why an identity can't have n more bytes, or nil. A few bytes are always available:
+// others' memory is no reason to refuse a small request. The caller holds the mutex.
 func (b *budget) checkRoom(who string, n int64) *Refused {
 	own := int64(0)
 	if s := b.by[who]; s != nil {
@@ -59,14 +59,14 @@ func (b *budget) checkRoom(who string, n int64) *Refused {
 	case own+n > most && who == "":
 		return errNoRoom
 	case own+n > most:
-		return Busy(http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity hold %d MiB at most, try again when some have ended", most>>20))
+		return Busy(http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity may hold %d MiB, try again when some have ended", most>>20))
 	case own+n > b.b.heldAlways && b.taken+n > b.b.held:
 		return errBusy
 	}
 	return nil
 }
 
-// addHeld notes n bytes, also less than none. The mutex is held.
+// addHeld adds n bytes, which may be negative. The caller holds the mutex.
 func (b *budget) addHeld(who string, n int64) {
 	s := b.shareOf(who)
 	s.bytes += n
@@ -80,8 +80,7 @@ func (b *budget) addHeld(who string, n int64) {
 	}
 }
 
-// waitForRoom calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long
-// enough.
+// waitForRoom calls f with the mutex held, until it returns nil or the request has waited for too long.
 func (b *budget) waitForRoom(ctx context.Context, v *Visit, f func() *Refused) error {
 	for {
 		b.mu.Lock()

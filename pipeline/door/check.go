@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ServeHTTP answers a request, and notes what it holds until then.
+// ServeHTTP answers a request, and counts its memory meanwhile.
 func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	v, r := d.beginVisit(plain, r)
 	defer v.releaseUser()
@@ -19,16 +19,16 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 	defer w.finish()
 	defer d.recovered()
 	d.answer(w, plain, r)
-	if r.ProtoMajor == 2 { // its client may have net/http wait with the rest, and until then the request is under way
+	if r.ProtoMajor == 2 { // a client can delay the rest, which counts for the request until it is sent
 		w.Flush()
 	}
 }
 
-// answer answers a request, or gives it to the handler if it passes all checks.
+// answer checks a request and passes it to the handler.
 func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
-		// net/http drops the one of Content-Length and Transfer-Encoding that it doesn't go by. A proxy that goes by the
-		// other would take the rest of the connection for another request (RFC 9112, section 6.1).
+		// net/http ignores either Content-Length or Transfer-Encoding. A proxy that obeys the other one would take
+		// the rest of the connection for another request (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
 	if r.ContentLength != 0 {
@@ -40,11 +40,11 @@ func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	}
 	health := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 	if !d.rightHost(r, health) {
-		hint := "use its address, or have the name added to http.hosts in its configuration"
+		hint := "use its address, or ask the operator to add the name to http.hosts"
 		if d.onUnix {
-			hint = "use a name of http.hosts in its configuration; if there are none, use localhost: curl --unix-socket PATH http://localhost/"
+			hint = "use a name of http.hosts in its configuration; without any, use localhost: curl --unix-socket PATH http://localhost/"
 		}
-		refuse(w, http.StatusMisdirectedRequest, "this server does not go by the name in Host", hint)
+		refuse(w, http.StatusMisdirectedRequest, "the name in Host is not a name of this server", hint)
 		return
 	}
 	if health {
@@ -53,38 +53,38 @@ func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	}
 	open := d.c.Open != nil && d.c.Open(r)
 	if !open && !d.rightOrigin(r) {
-		refuse(w, http.StatusForbidden, "pages of this origin may not use this server", "have the origin added to http.origins in its configuration")
+		refuse(w, http.StatusForbidden, "pages of this origin may not use this server", "ask the operator to add the origin to http.origins")
 		return
 	}
 	if !open && d.cors(w, r) {
 		return
 	}
 	if most := d.largest(r); r.ContentLength > most {
-		w.Header().Set("Connection", "close") // or net/http would wait for some of the body before it answers
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a request has at most %d MiB", most>>20), "send less at once")
+		w.Header().Set("Connection", "close") // otherwise net/http waits for some of the body before it answers
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d MiB", most>>20), "send less at once")
 		return
 	}
 	d.c.Handler.ServeHTTP(w, r)
 }
 
-// recovered logs where a handler panicked, and not with what, which may be of the request. The client sees an answer
-// that is not whole.
+// recovered logs the place of a handler's panic, but not its value, which may come from the request. The client gets
+// a truncated answer.
 func (d *Door) recovered() {
 	p := recover()
 	if p == nil {
 		return
 	}
 	if p != http.ErrAbortHandler {
-		d.c.Log.Error("a handler of HTTP panicked: this is a bug of sandboxmcp", "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+		d.c.Log.Error("an HTTP handler panicked: this is a bug of sandboxmcp", "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// health answers probes, which have no identity. It says that the server runs and is ready, or why it is not.
+// health answers probes, which have no identity: the server runs, and is ready or not with the reason.
 func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "this is for GET and HEAD", "send GET")
+		refuse(w, http.StatusMethodNotAllowed, "only GET and HEAD are allowed", "send GET")
 		return
 	}
 	if r.URL.Path == "/readyz" {
@@ -96,14 +96,14 @@ func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// unreadiness returns why the server is not ready, or "".
+// unreadiness returns the reason why the server is not ready, or "".
 func (d *Door) unreadiness() (reason string) {
 	if d.draining.Load() {
-		reason = "the server ends"
+		reason = "the server is shutting down"
 	}
 	select {
-	case <-d.ended: // who has connected before can still ask
-		reason = "no more connections are taken"
+	case <-d.ended: // older connections can still probe
+		reason = "the server accepts no more connections"
 	default:
 	}
 	if d.c.Ready != nil {
@@ -111,33 +111,33 @@ func (d *Door) unreadiness() (reason string) {
 			reason = err.Error()
 		}
 	}
-	if before := d.unready.Swap(reason); before != reason && reason != "" { // probes come every few seconds
+	if before := d.unready.Swap(reason); before != reason && reason != "" { // log once: probes come every few seconds
 		d.c.Log.Warn("the server is not ready", "error", reason)
 	}
 	return reason
 }
 
 // rightHost reports whether Host is a name of this server. A page whose own name was pointed at this address (DNS
-// rebinding) is of the same origin to a browser, and has its name there. Ports are not compared: they change on the way
-// into a container. Probes come from balancers and name the address that they have for the server: any address will do,
-// since no page has one for its name.
+// rebinding) has the same origin to a browser, but its own name in Host. Ports are not compared: they change on the
+// way into a container. Probes come from balancers and name the server by an address, so any address is accepted: no
+// page has an address for a name.
 func (d *Door) rightHost(r *http.Request, probe bool) bool {
 	name := hostname(r.Host)
 	if slices.Contains(d.hosts, name) || d.onUnix && len(d.hosts) == 0 && name == "localhost" {
 		return true
 	}
-	if d.onUnix && !probe { // a proxy stands before it, which is reached by names of its own, and they are in hosts
+	if d.onUnix && !probe { // clients use the names of the proxy before it, which are in hosts
 		return false
 	}
 	ip, err := netip.ParseAddr(name)
 	if err != nil {
-		return name == "localhost" || probe && name == "" && !r.ProtoAtLeast(1, 1) // as balancers send it, and browsers do not
+		return name == "localhost" || probe && name == "" && !r.ProtoAtLeast(1, 1) // balancers omit Host, browsers do not
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return probe || ip.IsLoopback() || local != nil && ip.Unmap() == local.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// hostname returns the name of a Host: without port, brackets and the dot of the root, in small letters.
+// hostname returns the name in a Host header: without port, brackets and trailing dot, in lower case.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -147,11 +147,10 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// rightOrigin reports whether the page that had a browser send the request may do so. Whatever is no browser sends no
-// Origin.
+// rightOrigin reports whether the page that made a browser send the request may do so. Other clients send no Origin.
 func (d *Door) rightOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
-	if len(origins) == 0 { // browsers leave it out of requests for links, images and the like
+	if len(origins) == 0 { // browsers omit it for links, images and the like
 		site := r.Header.Get("Sec-Fetch-Site")
 		if d.c.Linked != nil && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && d.c.Linked(r.URL.Path) {
 			return true
@@ -159,11 +158,12 @@ func (d *Door) rightOrigin(r *http.Request) bool {
 		return site == "" || site == "same-origin" || site == "none"
 	}
 	scheme, host, ok := strings.Cut(origins[0], "://")
-	same := ok && strings.EqualFold(host, r.Host) && (d.onUnix || (scheme == "https") == (r.TLS != nil)) // a proxy may have TLS
+	same := ok && strings.EqualFold(host, r.Host) && (d.onUnix || (scheme == "https") == (r.TLS != nil)) // a proxy may terminate TLS
 	return len(origins) == 1 && (same || slices.Contains(d.c.Origins, origins[0]))
 }
 
-// cors lets pages of the configured origins read answers, and answers whether they may send requests, which it reports.
+// cors lets pages of the configured origins read answers. It also answers preflight requests, and reports whether it
+// did.
 func (d *Door) cors(w http.ResponseWriter, r *http.Request) bool {
 	if len(d.c.Origins) == 0 {
 		return false
@@ -180,7 +180,7 @@ func (d *Door) cors(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name")
-	h.Set("Access-Control-Max-Age", "600") // seconds: what a change of the configuration takes to arrive
+	h.Set("Access-Control-Max-Age", "600") // seconds until a changed configuration takes effect
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -193,14 +193,14 @@ func TestCheck(t *testing.T) {
 		"abstract socket":   {Config{Address: "unix:@a"}, "absolute"},
 		"host with port":    {Config{Hosts: []string{"a:1"}}, "without a port"},
 		"address with port": {Config{Hosts: []string{"[::1]:1"}}, "without a port"},
-		"URL as host":       {Config{Hosts: []string{"http://a"}}, "no host"},
-		"any host":          {Config{Hosts: []string{"*"}}, "no host"},
-		"no host":           {Config{Hosts: []string{""}}, "no host"},
-		"any origin":        {Config{Origins: []string{"*"}}, "no origin"},
-		"any name":          {Config{Origins: []string{"https://*.example"}}, "no origin"},
-		"null":              {Config{Origins: []string{"null"}}, "no origin"},
-		"slash":             {Config{Origins: []string{"https://a/"}}, "no origin"},
-		"capitals":          {Config{Origins: []string{"https://A"}}, "no origin"},
+		"URL as host":       {Config{Hosts: []string{"http://a"}}, "is not a host"},
+		"any host":          {Config{Hosts: []string{"*"}}, "is not a host"},
+		"no host":           {Config{Hosts: []string{""}}, "is not a host"},
+		"any origin":        {Config{Origins: []string{"*"}}, "is not an origin"},
+		"any name":          {Config{Origins: []string{"https://*.example"}}, "is not an origin"},
+		"null":              {Config{Origins: []string{"null"}}, "is not an origin"},
+		"slash":             {Config{Origins: []string{"https://a/"}}, "is not an origin"},
+		"capitals":          {Config{Origins: []string{"https://A"}}, "is not an origin"},
 	} {
 		if err := tt.c.Check(); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %s", name, err, tt.want)
@@ -254,7 +254,7 @@ func TestTooLongAtOnce(t *testing.T) {
 	b.body = time.Hour
 	d, _ := start(t, Config{}, b)
 	got := raw(t, d, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000000\r\n\r\n1")
-	if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "at most 16 MiB") {
+	if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "more than 16 MiB") {
 		t.Errorf("got %q", got)
 	}
 }

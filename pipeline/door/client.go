@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// Proxies are the reverse proxies whose word about their clients' addresses is believed. The zero value believes
-// nobody.
+// Proxies are the reverse proxies that are trusted to report their clients' addresses. The zero value trusts none.
 type Proxies struct {
-	onUnix bool // whoever connects to a Unix socket
+	onUnix bool // clients of a Unix socket are proxies
 	nets   []netip.Prefix
 }
 
-// UnixProxy is, in a list of proxies, whoever connects to the server's Unix socket.
+// UnixProxy, in a list of proxies, trusts all clients of the server's Unix socket.
 const UnixProxy = "unix"
 
 // ParseProxies reads a list of addresses, networks such as 10.0.0.0/8, and UnixProxy.
@@ -35,7 +34,7 @@ func ParseProxies(list []string) (Proxies, error) {
 		case err != nil:
 			return Proxies{}, fmt.Errorf("%.60q is not the address of a proxy: write 10.0.0.2, 10.0.0.0/24 or %s", text, UnixProxy)
 		case network.Bits() == 0:
-			return Proxies{}, fmt.Errorf("%s is everybody, who would say any address: name the proxies", text)
+			return Proxies{}, fmt.Errorf("%s matches all addresses, and any client could claim any address: name the proxies", text)
 		}
 		p.nets = append(p.nets, network.Masked())
 	}
@@ -46,10 +45,10 @@ func (p Proxies) trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(p.nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// Client returns who a request counts for that nobody has been identified for: an address of IPv4, a network of 64 bits
-// of IPv6, which is one user's, and all of 127/8 as one; UnixProxy where a Unix socket tells no clients apart. Behind
-// proxies, it is the last hop that none of them is. Whoever sends both kinds of headers, of which a proxy sets one and
-// passes on the other, counts as the proxy.
+// Client returns the client that an unidentified request counts for: an IPv4 address, an IPv6 network of 64 bits,
+// which is one user's, or all of 127/8 as one; UnixProxy if a Unix socket does not distinguish clients. Behind
+// proxies, it is the last hop that is not one of them. A request with both kinds of headers, of which a proxy sets
+// one and passes on the other, counts for the proxy.
 func (p Proxies) Client(r *http.Request) string {
 	client, err := netip.ParseAddrPort(r.RemoteAddr)
 	at, trusted := client.Addr().Unmap().WithZone(""), p.onUnix
@@ -73,8 +72,8 @@ func (p Proxies) Client(r *http.Request) string {
 	return sourceOf(at)
 }
 
-// sourceOf returns the network that one machine or customer has all addresses of: 127/8, an IPv6 /64, or one address of
-// IPv4.
+// sourceOf returns the network whose addresses all belong to one machine or customer: 127/8, an IPv6 /64, or one IPv4
+// address.
 func sourceOf(at netip.Addr) string {
 	switch {
 	case at.Is4() && at.IsLoopback():
@@ -82,11 +81,11 @@ func sourceOf(at netip.Addr) string {
 	case at.Is4():
 		return at.String()
 	}
-	network, _ := at.Prefix(64) // only of IPv4 that is too long
+	network, _ := at.Prefix(64) // fails only for IPv4
 	return network.String()
 }
 
-// parseHop reads an address as proxies write it, with or without a port.
+// parseHop parses an address as proxies write it, with or without a port.
 func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if host, _, err := net.SplitHostPort(text); err == nil {
@@ -105,7 +104,7 @@ func forwardedFor(h http.Header) []string {
 	return strings.Split(strings.Join(values, ","), ",")
 }
 
-// forwarded returns the hops of Forwarded (RFC 7239), likewise.
+// forwarded returns the hops of Forwarded (RFC 7239), the nearest last.
 func forwarded(h http.Header) (hops []string) {
 	values := h.Values("Forwarded")
 	if len(values) == 0 {
@@ -123,7 +122,7 @@ func forwarded(h http.Header) (hops []string) {
 	return hops
 }
 
-// outsideQuotes splits a text at the separators that stand in no quotation marks.
+// outsideQuotes splits a text at separators outside quotation marks.
 func outsideQuotes(text string, separator byte) (parts []string) {
 	start, quoted := 0, false
 	for i := 0; i < len(text); i++ {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// deadlines are those of a request, which its body, its answer and [Visit.interrupt] set. None is set once the handler
-// has returned: over HTTP/2 a ResponseController panics then, and over HTTP/1 it would set those of the next request.
-// Its methods may be called concurrently.
+// deadlines are the deadlines of a request, set for its body, its answer and by [Visit.interrupt]. None is set once
+// the handler has returned: a ResponseController would panic over HTTP/2, and would affect the next request over
+// HTTP/1. Its methods may be called concurrently.
 type deadlines struct {
 	mu      sync.Mutex
 	rc      *http.ResponseController
-	expired bool // for good
+	expired bool // all deadlines are over, permanently
 	ended   bool // the handler has returned
 }
 
-// setRead sets the time until which the next part of the body must have come; zero is none.
+// setRead sets the deadline for the next part of the body; zero is none.
 func (d *deadlines) setRead(until time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -25,8 +25,8 @@ func (d *deadlines) setRead(until time.Time) {
 	}
 }
 
-// setWrite sets the time until which the next part of the answer must be read; zero is none. It reports whether there
-// is still time.
+// setWrite sets the deadline for reading the next part of the answer; zero is none. It returns false if deadlines
+// can't be set any more.
 func (d *deadlines) setWrite(until time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,7 +37,7 @@ func (d *deadlines) setWrite(until time.Time) bool {
 	return true
 }
 
-// expire has all that waits for the client end at once. It reports whether the handler had not returned.
+// expire ends all waiting for the client at once. It returns false if the handler has returned.
 func (d *deadlines) expire() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,14 +51,14 @@ func (d *deadlines) expire() bool {
 	return true
 }
 
-// isExpired reports whether nothing is waited for any more.
+// isExpired reports whether expire was called.
 func (d *deadlines) isExpired() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.expired
 }
 
-// close notes that the handler returns.
+// close records that the handler returns.
 func (d *deadlines) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package door takes requests over HTTP, on TCP or a Unix socket, and has what all that answer them share. It refuses
-// requests that a foreign page made a browser send, and bounds what one client can take. Who sends them, and what they
-// may do, others find out.
+// Package door accepts HTTP requests, on TCP or a Unix socket, and has what all their handlers share. It refuses
+// requests that a foreign page made a browser send, and bounds the resources of each client. Other packages identify
+// callers and decide what they may do.
 //
-// A connection has a place (places.go), a request is a visit (check.go, visit.go) whose bytes in memory count among its
-// identity's (budget.go), its body and its answer come in time (body.go, deadlines.go, bounds.go), and what goes on for
-// long takes a slot (slots.go). Handlers read bodies by read.go and form.go, refuse and reply by refused.go, and send
-// streams with heartbeats by stream.go.
+// A connection has a place (places.go). A request is a visit (check.go, visit.go) whose memory counts for its
+// identity (budget.go), its body and its answer have deadlines (body.go, deadlines.go, bounds.go), and long work
+// takes a slot (slots.go). Handlers read bodies with read.go and form.go, refuse and reply with refused.go, and send
+// streams with heartbeats with stream.go.
 package door
 
 import (
@@ -25,28 +25,28 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// Config says where and how requests are taken.
+// Config configures a listener and its checks.
 type Config struct {
 	Address   string       // "127.0.0.1:8750", "[::1]:0", "unix:/path/to/socket", or "systemd" for the socket that systemd passes (LISTEN_FDS)
-	Group     string       // of a Unix socket: who may connect besides its owner; "" is nobody (mode 0600, with a group 0660)
-	Cert, Key string       // files of PEM; both or none; read again when they change, so that renewals need no restart
-	ClientCA  string       // file of PEM, read likewise: certificates of clients are asked for, and verified against it; needs Cert
-	Hosts     []string     // names in Host that are right besides the listener's own address and the loopback's names
-	Origins   []string     // values of Origin that may send requests besides the same origin
-	Proxies   Proxies      // whose connections count for no address
-	Handler   http.Handler // everything but /healthz and /readyz
-	// Largest is the most bytes of the body of a request, of which its handler holds no more than a piece in memory; 0 is
-	// the bound of all. May be nil.
+	Group     string       // group that may connect to a Unix socket besides its owner; "" is none (mode 0600, with a group 0660)
+	Cert, Key string       // PEM files; both or none; read again when they change, so that renewals need no restart
+	ClientCA  string       // PEM file, read likewise: requests client certificates and verifies them; needs Cert
+	Hosts     []string     // accepted names in Host, besides the listener's own address and loopback names
+	Origins   []string     // accepted values of Origin, besides the same origin
+	Proxies   Proxies      // trusted proxies; their connections count for no address
+	Handler   http.Handler // handles everything except /healthz and /readyz
+	// Largest returns the maximum size of a request's body whose handler keeps only a piece of it in memory; 0 is
+	// MaxBody. May be nil.
 	Largest func(*http.Request) int64
-	// Apart reports whether a Host is a name at which others than this server answer, whose pages and origins are theirs:
-	// the handler passes it on, and neither /healthz nor the checks of Origin are there. Nil is none.
+	// Apart reports whether a Host belongs to servers in sandboxes, with pages and origins of their own: the handler
+	// forwards the request, without /healthz and the checks of Origin. May be nil.
 	Apart func(host string) bool
-	// Open reports whether pages of any origin may send a request, whose handler trusts nothing that a browser adds by
-	// itself. Nil is none.
+	// Open reports whether pages of any origin may send a request, because its handler does not trust credentials
+	// that browsers add by themselves. May be nil.
 	Open   func(*http.Request) bool
-	Linked func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
-	Ready  func() error           // why /readyz is 503, as it tells everybody; nil is ready
-	Log    *slog.Logger           // has nothing of requests; nil is nobody
+	Linked func(path string) bool // paths to which pages of any origin may link; nil is none
+	Ready  func() error           // public reason for 503 of /readyz; nil is ready
+	Log    *slog.Logger           // gets no content of requests; nil logs nothing
 }
 
 const (
@@ -54,30 +54,30 @@ const (
 	fromSystemd = "systemd"
 )
 
-// Check returns what is wrong with the settings, as far as they say by themselves. An Address that is missing is not.
+// Check validates the settings as far as they can be without opening files. An empty Address is valid.
 func (c Config) Check() error {
 	path, onUnix := strings.CutPrefix(c.Address, unixPrefix)
 	switch {
 	case (c.Cert == "") != (c.Key == ""):
 		return errors.New("TLS needs a certificate and its key: set both tls_cert and tls_key, or neither")
 	case c.ClientCA != "" && c.Cert == "":
-		return errors.New("clients show certificates only over TLS: set tls_cert and tls_key, or leave out client_ca")
+		return errors.New("client certificates need TLS: set tls_cert and tls_key, or remove client_ca")
 	case c.Group != "" && c.Address != "" && !onUnix:
-		return errors.New("only a Unix socket that is made here has a group: listen at unix:PATH, or leave out socket_group")
+		return errors.New("socket_group needs a Unix socket: listen at unix:PATH, or remove socket_group")
 	case onUnix && !filepath.IsAbs(path):
-		return fmt.Errorf("%q is no absolute path of a socket", path)
+		return fmt.Errorf("the socket %q is not an absolute path", path)
 	}
 	for _, h := range c.Hosts {
 		_, _, failed := net.SplitHostPort(h)
 		_, literal := netip.ParseAddr(hostname(h))
 		if h == "" || failed == nil || literal != nil && strings.ContainsAny(h, ":/*@[] ") {
-			return fmt.Errorf("%q is no host: write a name or an address, without a port", h)
+			return fmt.Errorf("%q is not a host: write a name or an address, without a port", h)
 		}
 	}
 	for _, o := range c.Origins {
 		u, err := url.Parse(o)
 		if err != nil || u.Host == "" || strings.Contains(o, "*") || o != strings.ToLower(u.Scheme+"://"+u.Host) {
-			return fmt.Errorf("%q is no origin: write it as browsers do, such as https://app.example.com", o)
+			return fmt.Errorf("%q is not an origin: write it as browsers do, such as https://app.example.com", o)
 		}
 	}
 	return nil
@@ -88,19 +88,19 @@ type Door struct {
 	c        Config
 	b        bounds
 	budget   *budget
-	decoding []chan struct{} // has a value for each text that is decoded, by decodeLimits
+	decoding []chan struct{} // semaphores for decoding, by decodeLimits
 	server   http.Server
 	onUnix   bool
 	hosts    []string // as hostname returns them
 	address  string
 	remove   func()
 	draining atomic.Bool
-	unready  atomic.Value // the last reason that was logged, a string
+	unready  atomic.Value // last logged reason, a string
 	failed   chan error
 	ended    chan struct{}
 }
 
-// Listen listens and serves requests until Drain. ctx bounds how long it takes to begin.
+// Listen listens and serves requests until Drain. ctx bounds the start.
 func Listen(ctx context.Context, c Config) (*Door, error) { return listen(ctx, c, usual) }
 
 func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
@@ -136,7 +136,7 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 		Handler:                      d,
 		TLSConfig:                    secure,
 		Protocols:                    new(http.Protocols),
-		DisableGeneralOptionsHandler: true, // OPTIONS * is checked like the others
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets the same checks
 		ReadHeaderTimeout:            b.header,
 		IdleTimeout:                  b.idle,
 		MaxHeaderBytes:               maxHeader,
@@ -164,7 +164,7 @@ func (d *Door) serve(l net.Listener) {
 	}
 }
 
-// open listens at the address. remove removes what that leaves in the file system.
+// open listens at the address. remove removes the socket file, if any.
 func (c Config) open(ctx context.Context) (l net.Listener, remove func(), err error) {
 	if path, onUnix := strings.CutPrefix(c.Address, unixPrefix); onUnix {
 		return listenUnix(ctx, path, c.Group)
@@ -177,21 +177,21 @@ func (c Config) open(ctx context.Context) (l net.Listener, remove func(), err er
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.checkExposure(l.Addr()); err != nil { // before a request is read
+	if err := c.checkExposure(l.Addr()); err != nil { // before any request is read
 		return nil, nil, errors.Join(err, l.Close())
 	}
 	return l, func() {}, nil
 }
 
-// checkExposure returns an error for an address that other machines reach, without TLS: tokens would be read on the way.
+// checkExposure refuses an address that other machines reach without TLS, because tokens could be read on the way.
 func (c Config) checkExposure(a net.Addr) error {
 	if tcp, ok := a.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() || c.Cert != "" {
 		return nil
 	}
-	return errors.New("other machines reach this address, and tokens need TLS on their way: set http.tls_cert and http.tls_key, or listen at 127.0.0.1 or at unix:PATH behind a proxy that has TLS")
+	return errors.New("other machines can reach this address, and tokens need TLS: set http.tls_cert and http.tls_key, or listen at 127.0.0.1 or unix:PATH behind a proxy with TLS")
 }
 
-// inheritedListener returns the one socket that systemd has passed.
+// inheritedListener returns the one socket that systemd passed.
 func inheritedListener() (net.Listener, error) {
 	all, err := activation.Listeners()
 	if err == nil && len(all) == 1 && all[0] != nil {
@@ -202,17 +202,17 @@ func inheritedListener() (net.Listener, error) {
 			l.Close()
 		}
 	}
-	return nil, errors.Join(err, fmt.Errorf("systemd passed %d sockets to this process: start it by a .socket unit with one ListenStream", len(all)))
+	return nil, errors.Join(err, fmt.Errorf("systemd passed %d sockets to this process, want 1: start it with a .socket unit with one ListenStream", len(all)))
 }
 
-// Address returns where it really listens, as a URL: "http://127.0.0.1:41233", "https://...", "unix:/path".
+// Address returns the actual address as a URL: "http://127.0.0.1:41233", "https://...", "unix:/path".
 func (d *Door) Address() string { return d.address }
 
-// Failed returns a channel that gets an error if serving ends by itself.
+// Failed returns a channel that receives the error if serving fails.
 func (d *Door) Failed() <-chan error { return d.failed }
 
-// Drain has /readyz answer 503, takes no more connections, waits for requests until ctx ends, and then cuts off the
-// rest, which is an error. A stream of events has no end of its own: whoever serves streams ends them first.
+// Drain makes /readyz answer 503, accepts no more connections, and waits for running requests until ctx ends; then it
+// cuts off the rest, which is an error. Event streams do not end by themselves: their owner must end them first.
 func (d *Door) Drain(ctx context.Context) error {
 	d.draining.Store(true)
 	d.remove()
@@ -224,7 +224,7 @@ func (d *Door) Drain(ctx context.Context) error {
 	return err
 }
 
-// tls returns nil without a certificate.
+// tls returns the TLS configuration, nil without a certificate.
 func (c Config) tls() (*tls.Config, error) {
 	if c.Cert == "" {
 		return nil, nil

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// places is a listener whose connections have places, of which an address has some, and all together. Where there is
-// none for a new one, another ends: one of the identity that has most, if these are more than a quarter; those that
-// have proved none count as one. Who keeps below a quarter loses none to others.
+// places is a listener that bounds its connections per address and in all. If a new connection has no place, another
+// one ends: one of the identity with the most, if that has more than a quarter; connections without an identity count
+// as one identity. An identity with less than a quarter loses none to others.
 type places struct {
 	net.Listener
 	b       bounds
@@ -26,7 +26,7 @@ type places struct {
 	warned    time.Time
 }
 
-// connection is one that has a place until it closes.
+// connection is a connection that has a place until it closes.
 type connection struct {
 	net.Conn
 	of       *places
@@ -36,9 +36,9 @@ type connection struct {
 
 	// Guarded by the mutex of places.
 	place *list.Element
-	who   string      // whose request it brought last; "" has proved nothing
-	idle  bool        // no request is under way
-	timer *time.Timer // of one that has proved nothing, while it is idle
+	who   string      // identity of its last request; "" is none so far
+	idle  bool        // no request is running
+	timer *time.Timer // closes an idle connection without an identity
 }
 
 func (l *places) Accept() (net.Conn, error) {
@@ -85,8 +85,8 @@ func (l *places) acceptConnection(conn net.Conn) *connection {
 	return c
 }
 
-// chooseVictim returns the connection that ends first of an address, or for "" of all, which have so many places; nil
-// is none. The mutex is held.
+// chooseVictim returns the connection to end of an address, or of all for "", which have so many places; nil is none.
+// The caller holds the mutex.
 func (l *places) chooseVictim(address string, places int) *connection {
 	type group struct {
 		n            int
@@ -114,7 +114,7 @@ func (l *places) chooseVictim(address string, places int) *connection {
 		}
 	}
 	switch {
-	case most.idle != nil && most != nobody: // the new ones of these are idle, too
+	case most.idle != nil && most != nobody: // new connections without an identity are idle too
 		return most.idle
 	case most.oldest != nil:
 		return most.oldest
@@ -130,7 +130,7 @@ func (l *places) freePlace(c *connection) {
 	l.remove(c)
 }
 
-// remove takes the place of a connection, once. The mutex is held.
+// remove releases the place of a connection, once. The caller holds the mutex.
 func (l *places) remove(c *connection) {
 	if c.place == nil {
 		return
@@ -143,7 +143,8 @@ func (l *places) remove(c *connection) {
 	c.markActive()
 }
 
-// markIdle notes that no request is under way. One that has proved nothing has little time then. The mutex is held.
+// markIdle records that no request is running. A connection without an identity gets little time then. The caller
+// holds the mutex.
 func (c *connection) markIdle() {
 	c.idle = true
 	if c.who == "" && c.place != nil && c.timer == nil {
@@ -151,7 +152,7 @@ func (c *connection) markIdle() {
 	}
 }
 
-// markActive notes that there is one. The mutex is held.
+// markActive records that a request is running. The caller holds the mutex.
 func (c *connection) markActive() {
 	c.idle = false
 	if c.timer != nil {
@@ -160,14 +161,14 @@ func (c *connection) markActive() {
 	}
 }
 
-// markAuthenticated notes that a request of an identity has come.
+// markAuthenticated records the identity of the latest request.
 func (c *connection) markAuthenticated(who string) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.who = who
 }
 
-// noteState is for [http.Server.ConnState].
+// noteState implements [http.Server.ConnState].
 func noteState(conn net.Conn, to http.ConnState) {
 	c := connectionOf(conn)
 	if c == nil {
@@ -188,12 +189,12 @@ func noteState(conn net.Conn, to http.ConnState) {
 
 type connKey struct{}
 
-// withConnection is for [http.Server.ConnContext].
+// withConnection implements [http.Server.ConnContext].
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connectionOf(conn))
 }
 
-// connectionOf returns the connection that is below TLS.
+// connectionOf returns the connection below TLS.
 func connectionOf(conn net.Conn) *connection {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
@@ -204,7 +205,7 @@ func connectionOf(conn net.Conn) *connection {
 
 func (c *connection) Close() error { return c.close() }
 
-// CloseWrite lets net/http have a client read the answer to a request that it hasn't finished.
+// CloseWrite lets a client read the answer to a request that it has not sent completely.
 func (c *connection) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -212,8 +213,8 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// addressOf returns what a client's connections are counted by, as [Proxies.Client] does: "" on a Unix socket and for a
-// trusted proxy, whose connections are of many clients.
+// addressOf returns the key that counts a client's connections, as [Proxies.Client] does: "" on a Unix socket and for
+// a trusted proxy, whose connections serve many clients.
 func (p Proxies) addressOf(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// What is read of a body is counted as it comes, see [body]. What a handler makes of it counts here.
+// [body] counts the bytes of a body as they arrive; these functions count the memory of decoded values.
 
-// Passing returns a reader of a body, or of what is in it, whose user holds no more than it has just read.
+// Passing returns a reader of a body, or of its content, whose user keeps only the bytes of its last read.
 func Passing(r *http.Request, from io.Reader) io.Reader { return &passing{from, VisitOf(r.Context())} }
 
 type passing struct {
@@ -27,7 +27,7 @@ func (p *passing) Read(b []byte) (int, error) {
 	return p.Reader.Read(b)
 }
 
-// Gathered returns a body that [ReadBody] has read, for who reads it again.
+// Gathered returns a body that [ReadBody] has read already, so that it can be read again.
 func Gathered(body []byte) io.ReadCloser { return &gathered{bytes.NewReader(body), body} }
 
 type gathered struct {
@@ -37,8 +37,8 @@ type gathered struct {
 
 func (g *gathered) Close() error { return nil }
 
-// ReadBody reads the whole body of a request, of so many bytes at most. The error is a *[http.MaxBytesError], a
-// *[Refused], or says that the body can't be read.
+// ReadBody reads the whole body of a request, at most most bytes. The error is a *[http.MaxBytesError], a *[Refused],
+// or a read error.
 func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	if g, ok := r.Body.(*gathered); ok {
 		return g.all, nil
@@ -50,8 +50,8 @@ func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	return ReadAll(r.Body, size, most)
 }
 
-// ReadJSON reads the body of a request, which is JSON of so many bytes at most, into v. The error is a *[Refused], with
-// the text tooLarge where there are more.
+// ReadJSON decodes the JSON body of a request, at most most bytes, into v. The error is a *[Refused], with the text
+// tooLarge for more bytes.
 func ReadJSON(r *http.Request, v any, most int64, tooLarge string) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
@@ -69,13 +69,12 @@ func ReadJSON(r *http.Request, v any, most int64, tooLarge string) error {
 	return Refuse(http.StatusBadRequest, "the body can't be read: "+err.Error())
 }
 
-// ReadAll reads all that there is, of so many bytes at most. size is how many are expected: memory is taken as they
-// come.
+// ReadAll reads everything, at most most bytes. size is the expected number; memory grows as the bytes arrive.
 func ReadAll(from io.Reader, size, most int64) ([]byte, error) {
 	const first = 4 << 10
 	all := make([]byte, 0, min(size+1, first))
 	for {
-		if len(all) == cap(all) { // by half, so that little is unused, and what is expected at most at once
+		if len(all) == cap(all) { // grow by half, which wastes little, but not beyond the expected size
 			more := int64(cap(all) + max(cap(all)/2, first))
 			if size >= int64(len(all)) {
 				more = min(more, size+1)
@@ -97,15 +96,14 @@ func ReadAll(from io.Reader, size, most int64) ([]byte, error) {
 	}
 }
 
-// Texts of more bytes than these are decoded by so many requests at once: decoding takes several times their memory,
-// for a moment.
+// Texts above these sizes are decoded by a limited number of requests at once: decoding takes several times their
+// memory for a moment.
 var decodeLimits = []struct{ bytes, requests int }{{1 << 20, 1}, {64 << 10, 8}}
 
-// perValue is what a value of a list or an object takes when it is decoded, about, in bytes: it may be three in a text.
+// perValue is the approximate memory of a decoded list or object value, in bytes; its text may have three.
 const perValue = 48
 
-// Decode calls f, which decodes a text of so many bytes that a request has brought, when there is room for that, and
-// for so many values.
+// Decode calls f, which decodes a text of size bytes and about so many values, once there is room for it.
 func Decode(ctx context.Context, size int, values int64, f func() error) error {
 	v := VisitOf(ctx)
 	if v == nil {
@@ -127,7 +125,7 @@ func Decode(ctx context.Context, size int, values int64, f func() error) error {
 	return f()
 }
 
-// waitForSlot waits until a slot is free, and takes it.
+// waitForSlot acquires a slot, and returns false if that takes too long.
 func (v *Visit) waitForSlot(ctx context.Context, slots chan<- struct{}) bool {
 	select {
 	case slots <- struct{}{}:
@@ -145,7 +143,7 @@ func (v *Visit) waitForSlot(ctx context.Context, slots chan<- struct{}) bool {
 	})
 }
 
-// Values returns about how many values the lists and objects of a text in JSON have.
+// Values returns the approximate number of values in the lists and objects of a JSON text.
 func Values(text []byte) (n int64) {
 	quoted := false
 	for i := 0; i < len(text); i++ {

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Refused is the error of a request that is not carried out.
+// Refused is the error of a request that is not performed.
 type Refused struct {
-	Status int           // of HTTP
-	Code   string        // of RFC 6750, such as "invalid_token"; "" is none
+	Status int           // HTTP status
+	Code   string        // error code of RFC 6750, such as "invalid_token"; "" is none
 	Text   string        // for the sender
-	Hint   string        // what the sender can do about it; "" is nothing
-	Wait   time.Duration // after which to try again; 0 says nothing about that
+	Hint   string        // advice for the sender; "" is none
+	Wait   time.Duration // time after which to try again; 0 is unknown
 }
 
 // Error implements [error].
 func (r *Refused) Error() string { return r.Text }
 
-// RetryAfter says in the header of an answer, in whole seconds, when to try again, if that is known.
+// RetryAfter sets the header Retry-After, in whole seconds, if the time is known.
 func (r *Refused) RetryAfter(h http.Header) {
 	if r.Wait > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.Wait.Seconds()))))
 	}
 }
 
-// WriteWith has refuse answer in the form of a protocol, with the hint behind the text.
+// WriteWith answers with refuse, in the form of a protocol, with the hint after the text.
 func (r *Refused) WriteWith(w http.ResponseWriter, refuse func(w http.ResponseWriter, status int, text string)) {
 	r.RetryAfter(w.Header())
 	refuse(w, r.Status, r.Text+": "+r.Hint)
@@ -42,8 +42,8 @@ func Busy(status int, text string) *Refused {
 	return &Refused{Status: status, Text: text, Hint: "try again later", Wait: time.Second}
 }
 
-// Reply answers with a JSON value, or for nil with a status alone. An answer that is busy says when to try again. Reply
-// returns nil, as a handler does that has answered.
+// Reply answers with a JSON value, or for nil with a status alone. A busy status gets a Retry-After. Reply returns
+// nil, so that handlers can return its result.
 func Reply(w http.ResponseWriter, status int, body any) error {
 	if body == nil {
 		w.WriteHeader(status)
@@ -56,19 +56,19 @@ func Reply(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
-// writeJSON writes a JSON value as an answer that nobody stores.
+// writeJSON writes a JSON value as an answer that must not be cached.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"error":"what the server has to say can't be written as JSON"}`)
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer can't be encoded as JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+	_, _ = w.Write(append(b, '\n')) // on error, the client has gone
 }
 
-// Warn says something in the header of an answer that has no body; "" is nothing.
+// Warn sets a warning header, for an answer without a body; "" sets none.
 func Warn(w http.ResponseWriter, text string) {
 	if text != "" {
 		w.Header().Set("Warning", `199 sandboxmcp "`+text+`"`) // RFC 7234, section 5.5

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Slots bound what clients have under way at once that is expensive or has no end of its own: in all, and of each of
-// them. Its methods may be called concurrently.
+// Slots bound work that is expensive or has no end of its own: in all, and per client. Its methods may be called
+// concurrently.
 type Slots struct {
 	verb            string
 	all, own, spare int
@@ -22,16 +22,16 @@ type Slots struct {
 	running sync.WaitGroup
 }
 
-// NewSlots returns slots for clients that do what the verb says, such as "listen": so many in all, and so many of one
-// client. The last spare ones are for the client "", which is the machine's own command line and has no other bound.
+// NewSlots returns slots for work that the verb names, such as "listen": all in total, and own per client. The last
+// spare ones are for the client "", the machine's own command line, which has no other bound.
 func NewSlots(verb string, all, own, spare int) *Slots {
 	s := &Slots{verb: verb, all: all, own: own, spare: spare, by: map[string]int{}, freed: make(chan struct{})}
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// Acquire takes a slot for a client until release. The context that it returns ends with ctx, with Stop and with release.
-// The error, a *[Refused], is that there is no room, or that the server ends.
+// Acquire takes a slot for a client until release. The returned context ends with ctx, with Stop and with release.
+// The error, a *[Refused], is that there is no room, or that the server is shutting down.
 func (s *Slots) Acquire(ctx context.Context, client string) (_ context.Context, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *Slots) Acquire(ctx context.Context, client string) (_ context.Context, 
 	}
 	switch {
 	case s.life.Err() != nil:
-		return nil, nil, Refuse(http.StatusServiceUnavailable, "the server ends")
+		return nil, nil, Refuse(http.StatusServiceUnavailable, "the server is shutting down")
 	case s.n >= room:
 		return nil, nil, Refuse(http.StatusServiceUnavailable, fmt.Sprintf("%d clients %s already", s.n, s.verb))
 	case client != "" && s.by[client] >= s.own:
@@ -71,7 +71,7 @@ func (s *Slots) release(client string) {
 	s.freed = make(chan struct{})
 }
 
-// WaitAcquire is Take that waits for room until ctx ends.
+// WaitAcquire is Acquire, but waits for room until ctx ends.
 func (s *Slots) WaitAcquire(ctx context.Context, client string) (context.Context, func(), error) {
 	for {
 		s.mu.Lock()
@@ -88,19 +88,19 @@ func (s *Slots) WaitAcquire(ctx context.Context, client string) (context.Context
 	}
 }
 
-// Taken returns how many slots are taken.
+// Taken returns the number of taken slots.
 func (s *Slots) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n
 }
 
-// Stop ends the contexts of all slots, and lets no more be taken.
+// Stop ends the contexts of all slots, and refuses new ones.
 func (s *Slots) Stop() {
-	s.mu.Lock() // so that none is taken after it
+	s.mu.Lock() // so that no slot is taken after Stop
 	defer s.mu.Unlock()
 	s.stop()
 }
 
-// Wait returns when all slots are given back.
+// Wait waits until all slots are released.
 func (s *Slots) Wait() { s.running.Wait() }

@@ -81,7 +81,7 @@ func TestSlotsStop(t *testing.T) {
 		if ctx.Err() == nil || s.Taken() != 0 {
 			t.Errorf("it goes on: %d", s.Taken())
 		}
-		if _, _, err := s.WaitAcquire(t.Context(), "ada"); err == nil || err.Error() != "the server ends" {
+		if _, _, err := s.WaitAcquire(t.Context(), "ada"); err == nil || err.Error() != "the server is shutting down" {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -51,9 +51,9 @@ func TestSocketFile(t *testing.T) {
 			}
 			return err
 		}, "", "another server listens", 0},
-		"file":                  {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "", "else than a socket", 0},
-		"link":                  {func(path string) error { return os.Symlink("elsewhere", path) }, "", "else than a socket", 0},
-		"FIFO":                  {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "", "else than a socket", 0},
+		"file":                  {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "", "is not a socket", 0},
+		"link":                  {func(path string) error { return os.Symlink("elsewhere", path) }, "", "is not a socket", 0},
+		"FIFO":                  {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "", "is not a socket", 0},
 		"directory of all":      {func(path string) error { return os.Chmod(filepath.Dir(path), 0o777) }, "", "chmod go-w", 0},
 		"directory of a group":  {func(path string) error { return os.Chmod(filepath.Dir(path), 0o770) }, "", "chmod go-w", 0},
 		"sticky directory":      {func(path string) error { return os.Chmod(filepath.Dir(path), 0o777|os.ModeSticky) }, "", "chmod go-w", 0},
@@ -195,7 +195,7 @@ func TestSystemd(t *testing.T) {
 	}{
 		"TCP":       {[]*os.File{file(tcp)}, "http://" + tcp.Addr().String()},
 		"Unix":      {[]*os.File{file(onUnix)}, "unix:" + path},
-		"exposed":   {[]*os.File{file(must(net.Listen("tcp", "0.0.0.0:0")))}, "failed: listen at \"systemd\": other machines reach"},
+		"exposed":   {[]*os.File{file(must(net.Listen("tcp", "0.0.0.0:0")))}, "failed: listen at \"systemd\": other machines can reach"},
 		"none":      {nil, "passed 0 sockets"},
 		"two":       {[]*os.File{file(tcp), file(onUnix)}, "passed 2 sockets"},
 		"no socket": {[]*os.File{other}, "passed 1 sockets"},

@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// listenUnix is for Linux, where the mode of a socket can be set before others connect.
+// listenUnix needs Linux, where the mode of a socket can be set before others connect.
 func listenUnix(context.Context, string, string) (net.Listener, func(), error) {
 	return nil, nil, errors.ErrUnsupported
 }

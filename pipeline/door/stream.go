@@ -11,30 +11,29 @@ import (
 	"time"
 )
 
-// Heartbeat is how often a stream says that it lives: proxies drop connections that are silent, most after 30 s or 60
-// s.
+// Heartbeat is the interval of a stream's heartbeats: proxies drop silent connections, most after 30 s or 60 s.
 const Heartbeat = 15 * time.Second
 
 var errEnded = errors.New("the answer has ended")
 
-// Stream is an answer that comes in pieces. Its methods may be called concurrently.
+// Stream is an answer that is sent in pieces. Its methods may be called concurrently.
 type Stream struct {
-	sse bool // of server-sent events
+	sse bool // server-sent events
 
 	mu    sync.Mutex
 	w     http.ResponseWriter
 	kind  string
 	begun bool
-	err   error // the first
+	err   error // the first error
 	quiet *time.Ticker
 	every time.Duration
 	hush  func()
 	beats sync.WaitGroup
 }
 
-// BeginStream begins an answer of a media type, until Close; its headers go with the first piece. Whenever nothing was
-// sent for so long, it sends alive; "" is nothing. It calls lost when that can't be sent: over HTTP/1 the context of a
-// request whose body has not come as a whole does not end with its client.
+// BeginStream begins an answer of a media type, until Close; its headers are sent with the first piece. After every
+// without output, it sends alive, if not "". It calls lost if that fails: over HTTP/1, the context of a request whose
+// body has not arrived completely does not end when its client disconnects.
 func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration, lost func()) *Stream {
 	s := &Stream{w: w, kind: kind, every: every, hush: func() {}}
 	if alive == "" {
@@ -67,8 +66,8 @@ func BeginEvents(w http.ResponseWriter) *Stream {
 	return s
 }
 
-// BeginLines begins an answer of any number of JSON values: one a line, or as server-sent events if the client wants
-// these.
+// BeginLines begins an answer of any number of JSON values: one per line, or as server-sent events if the client
+// accepts these.
 func BeginLines(w http.ResponseWriter, r *http.Request) *Stream {
 	w.Header().Set("Cache-Control", "no-store")
 	if WantsEvents(r) {
@@ -77,7 +76,7 @@ func BeginLines(w http.ResponseWriter, r *http.Request) *Stream {
 	return BeginStream(w, "application/x-ndjson", "", 0, nil)
 }
 
-// WantsEvents reports whether the client asks for server-sent events.
+// WantsEvents reports whether the client accepts server-sent events.
 func WantsEvents(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/event-stream") })
 }
@@ -100,7 +99,7 @@ func (s *Stream) SendLine(value any) error {
 	return s.Send(s.frameLine(b))
 }
 
-// AddLine adds a line that is JSON, which is sent with the next piece.
+// AddLine adds a JSON value as a line, which is sent with the next piece.
 func (s *Stream) AddLine(value []byte) error { return s.Add(s.frameLine(value)) }
 
 func (s *Stream) frameLine(value []byte) []byte {
@@ -110,14 +109,14 @@ func (s *Stream) frameLine(value []byte) []byte {
 	return append(value, '\n')
 }
 
-// Add adds a piece, which is sent with the next one.
+// Add adds a piece, which is sent with the next Send.
 func (s *Stream) Add(piece []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.begun {
 		s.begun = true
 		s.w.Header().Set("Content-Type", s.kind)
-		s.w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
+		s.w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer
 	}
 	if s.err == nil {
 		_, s.err = s.w.Write(piece)
@@ -125,8 +124,7 @@ func (s *Stream) Add(piece []byte) error {
 	return s.err
 }
 
-// Send sends a piece, and what was added, at once. A client that is gone is noticed by the end of the request's
-// context, too.
+// Send sends all added pieces and this one at once. The request's context ends too if the client has disconnected.
 func (s *Stream) Send(piece []byte) error {
 	if err := s.Add(piece); err != nil {
 		return err
@@ -142,15 +140,15 @@ func (s *Stream) Send(piece []byte) error {
 	return s.err
 }
 
-// ClearDeadlines gives the client of a request all the time in the world, which a door takes from the parts of a body and of
-// an answer again.
+// ClearDeadlines removes the deadlines of a request. The door sets them again for the next part of the body or
+// answer.
 func ClearDeadlines(w http.ResponseWriter) error {
 	c := http.NewResponseController(w)
 	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
 
-// Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is
-// none any more.
+// Close ends the answer, and later pieces are dropped: code whose client has gone may still send when the response is
+// no longer valid.
 func (s *Stream) Close() {
 	s.StopHeartbeat()
 	s.mu.Lock()
@@ -158,7 +156,7 @@ func (s *Stream) Close() {
 	s.begun, s.err = true, errEnded
 }
 
-// StopHeartbeat has the stream not say by itself any more that it lives, and reports whether anything was sent.
+// StopHeartbeat stops the heartbeats, and reports whether the answer has begun.
 func (s *Stream) StopHeartbeat() (begun bool) {
 	s.hush()
 	s.beats.Wait()

@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// files are what TLS is configured from.
+// files are the files of the TLS configuration.
 type files struct {
 	cert, key, ca string
 	log           *slog.Logger
 
 	mu      sync.Mutex
-	state   string // of the files when they were read last
+	state   string // times and sizes of the files when last read
 	current *tls.Config
 }
 
-// config returns the configuration for the next connection, from the files as they are now. While they can't be used,
-// since a renewal has written one of them and not the other, that of before goes on.
+// config returns the TLS configuration for the next connection, from the current files. While they are invalid, for
+// example because a renewal has written only one of them, the previous configuration stays.
 func (f *files) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *files) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	case f.current == nil:
 		return nil, err
 	default:
-		f.log.Error("the new TLS certificate can't be used, and the one before is", "error", err)
+		f.log.Error("the new TLS certificate can't be used, so the old one stays in use", "error", err)
 	}
 	return f.current, nil
 }
@@ -61,7 +61,7 @@ func (f *files) read() (*tls.Config, error) {
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%q has no certificate in PEM", f.ca)
+		return nil, fmt.Errorf("%q contains no PEM certificate", f.ca)
 	}
 	return c, nil
 }

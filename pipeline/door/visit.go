@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Visit is a request under way, and what it holds of the memory for all. Nil is one that came through no door, of which
-// nothing is counted. Its methods may be called concurrently.
+// Visit is a running request and its share of the memory for all. A nil Visit did not come through a door and is not
+// counted. Its methods may be called concurrently.
 type Visit struct {
 	d         *Door
 	conn      *connection
@@ -17,33 +17,32 @@ type Visit struct {
 	cancel    context.CancelCauseFunc
 
 	// Guarded by the budget's mutex.
-	who    string        // "" is nobody who has proved it
+	who    string        // identity; "" is none so far
 	held   int64         // bytes
-	body   int64         // bytes of them that are the body's, or what was made of it
-	users  int           // the handler, and those who keep what it brought
+	body   int64         // part of held for the body and its decoded values
+	users  int           // the handler, and each RetainBody
 	gone   bool          // it was evicted
-	waited time.Duration // for room, since it last gave some back
+	waited time.Duration // time waited for room since the last release
 	place  *list.Element
 	answer *list.Element
 }
 
 type visitKey struct{}
 
-// VisitOf returns the request that a context is of.
+// VisitOf returns the Visit of a context, or nil.
 func VisitOf(ctx context.Context) *Visit {
 	v, _ := ctx.Value(visitKey{}).(*Visit)
 	return v
 }
 
-// requestCost is what a request takes beside its headers and its body: the stack of its handler, buffers, what it was
-// read into.
+// requestCost is the memory of a request without its headers and its body: handler stack, buffers, parsed values.
 const requestCost = 16 << 10
 
-// errNoRoom is why a request of nobody ends that others take the place of.
-var errNoRoom = Busy(http.StatusServiceUnavailable, "busy: too many requests of clients that have proved nothing")
+// errNoRoom ends a request without an identity whose place others take.
+var errNoRoom = Busy(http.StatusServiceUnavailable, "busy: too many requests of clients without an identity")
 
-// beginVisit notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are
-// too many.
+// beginVisit counts a request. It has no identity until Authenticate, and the oldest requests without one end if
+// there are too many.
 func (d *Door) beginVisit(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
 	v := &Visit{d: d, deadlines: deadlines{rc: http.NewResponseController(w)}, users: 1, held: requestCost + int64(len(r.RequestURI))}
 	for name, values := range r.Header {
@@ -63,8 +62,8 @@ func (d *Door) beginVisit(w http.ResponseWriter, r *http.Request) (*Visit, *http
 	return v, r.WithContext(ctx)
 }
 
-// makeRoom ends the oldest requests of nobody, but this one, until there is room for n bytes more of its. The budget's
-// mutex is held.
+// makeRoom evicts the oldest requests without an identity, except v, until there is room for n more bytes. The caller
+// holds the budget's mutex.
 func (v *Visit) makeRoom(n int64) {
 	b := v.d.budget
 	visits := &b.shareOf("").visits
@@ -76,7 +75,7 @@ func (v *Visit) makeRoom(n int64) {
 	}
 }
 
-// evict ends a request of nobody, whose memory counts for nothing from now on. The budget's mutex is held.
+// evict ends a request without an identity and releases its memory. The caller holds the budget's mutex.
 func (v *Visit) evict() {
 	v.removeFromDoor()
 	v.d.budget.addHeld("", -v.held)
@@ -85,7 +84,7 @@ func (v *Visit) evict() {
 	go v.interrupt()
 }
 
-// removeFromDoor takes a request from those of nobody. The budget's mutex is held.
+// removeFromDoor removes a request from those without an identity. The caller holds the budget's mutex.
 func (v *Visit) removeFromDoor() {
 	if v.place != nil {
 		v.d.budget.shareOf("").visits.Remove(v.place)
@@ -93,15 +92,15 @@ func (v *Visit) removeFromDoor() {
 	}
 }
 
-// interrupt has what waits for a client end.
+// interrupt ends all waiting for the client.
 func (v *Visit) interrupt() {
 	if v.deadlines.expire() && v.conn != nil && v.conn.hijacked.Load() {
 		v.conn.Close()
 	}
 }
 
-// Authenticate notes who sends the request. Its connection has proved itself from then on. The error is a *[Refused], or that
-// of the request's context.
+// Authenticate records the identity of the request and its connection. The error is a *[Refused], or that of the
+// request's context.
 func Authenticate(ctx context.Context, who string) error {
 	v := VisitOf(ctx)
 	if v == nil {
@@ -129,14 +128,14 @@ func Authenticate(ctx context.Context, who string) error {
 	})
 }
 
-// reserveBytes counts n more bytes for the request, or waits for them for a moment.
+// reserveBytes counts n more bytes for the request, and waits for room for a moment.
 func (v *Visit) reserveBytes(ctx context.Context, n int64) error {
 	if v == nil || n == 0 {
 		return nil
 	}
 	b := v.d.budget
 	return b.waitForRoom(ctx, v, func() *Refused {
-		if v.gone || v.users == 0 { // it gives nothing back any more
+		if v.gone || v.users == 0 { // its memory is no longer tracked
 			return errNoRoom
 		}
 		if v.who == "" {
@@ -152,7 +151,7 @@ func (v *Visit) reserveBytes(ctx context.Context, n int64) error {
 	})
 }
 
-// ReleaseBody notes that nothing is held of what has come of the body so far.
+// ReleaseBody records that the body received so far is no longer in memory.
 func (v *Visit) ReleaseBody() {
 	if v == nil {
 		return
@@ -160,15 +159,14 @@ func (v *Visit) ReleaseBody() {
 	b := v.d.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := min(v.body, v.held); n > 0 { // an evicted one holds nothing
+	if n := min(v.body, v.held); n > 0 { // an evicted request holds nothing
 		b.addHeld(v.who, -n)
 		v.held -= n
 	}
 	v.body, v.waited = 0, 0
 }
 
-// boundWait calls f, which waits for room until late. It reports what f does: all that a request waits is one bound,
-// however often it does.
+// boundWait calls f, which waits for room until late, and returns its result. All waits of a request share one bound.
 func (v *Visit) boundWait(f func(late <-chan time.Time) bool) bool {
 	mu := &v.d.budget.mu
 	mu.Lock()
@@ -183,7 +181,7 @@ func (v *Visit) boundWait(f func(late <-chan time.Time) bool) bool {
 	return had
 }
 
-// RetainBody has what the request brought count also after its answer, until release.
+// RetainBody counts the body of the request beyond its answer, until release.
 func (v *Visit) RetainBody() (release func()) {
 	if v == nil {
 		return func() {}
@@ -195,7 +193,7 @@ func (v *Visit) RetainBody() (release func()) {
 	return sync.OnceFunc(v.releaseUser)
 }
 
-// releaseUser notes that the handler, or whoever keeps what the request brought, needs that no more.
+// releaseUser ends one use of the request's body, by the handler or by RetainBody.
 func (v *Visit) releaseUser() {
 	b := v.d.budget
 	b.mu.Lock()
@@ -208,8 +206,8 @@ func (v *Visit) releaseUser() {
 	v.held = 0
 }
 
-// holdAnswer counts an answer of n bytes that is written at once, until done: it is in memory until its client has read
-// it. Where the answers of an identity are too many, those end whose clients have been slow for longest.
+// holdAnswer counts an answer of n bytes that is written at once, until done, because it stays in memory until its
+// client has read it. If an identity has too many, those of the slowest clients are cut off.
 func (v *Visit) holdAnswer(n int64) (done func()) {
 	b := v.d.budget
 	b.mu.Lock()

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// All, as a namespace to listen to, stands for every one. No namespace has this name.
+// All, as the namespace of a Filter, matches every namespace. No namespace has this name.
 const All = "*"
 
-// maxBuffer bounds the memory that one subscription can ask for.
+// maxBuffer bounds the buffer of one subscription, in events.
 const maxBuffer = 1 << 16
 
-// Bus hands events to whoever listens, and remembers the last 1,000 (less, where they are large: 4
-// MiB). All methods may be called concurrently, also after Close. A nil Bus has no listeners.
+// Bus passes events to its listeners, and remembers the last 1,000 of them, up to 4 MiB. All methods may be called
+// concurrently, also after Close. A nil Bus has no listeners.
 type Bus struct {
-	mu     sync.Mutex // held while an event is handed out, so that all see the same order
+	mu     sync.Mutex // held during Publish, so that all listeners see the same order
 	seq    uint64
 	last   ring
 	subs   map[*Subscription]struct{}
@@ -33,7 +33,7 @@ func (f Filter) matches(e Event) bool {
 	return (f.Namespace == All || f.Namespace == e.Namespace) && (f.Kinds == nil || slices.Contains(f.Kinds, e.Name))
 }
 
-// Subscription is one listener's. What its buffer has no room for, it misses.
+// Subscription is a listener. If its buffer is full, it misses events.
 type Subscription struct {
 	bus    *Bus
 	filter Filter
@@ -41,11 +41,11 @@ type Subscription struct {
 	missed atomic.Uint64
 }
 
-// Events returns the events from the subscription's beginning on, in the order of their numbers.
-// The channel is closed by Cancel and by [Bus.Close]; what was buffered by then can still be read.
+// Events returns the events from the subscription's beginning on, in the order of their numbers. Cancel and
+// [Bus.Close] close the channel; buffered events can still be read.
 func (s *Subscription) Events() <-chan Event { return s.events }
 
-// Missed returns how many events that it wanted this subscription has missed so far.
+// Missed returns the number of matching events that this subscription has missed.
 func (s *Subscription) Missed() uint64 { return s.missed.Load() }
 
 // Cancel ends the subscription. It may be called any number of times.
@@ -67,9 +67,8 @@ func NewBus() *Bus {
 	return &Bus{subs: map[*Subscription]struct{}{}}
 }
 
-// Publish gives e its number, and hands it to those who want it. It never waits for them: a listener
-// whose buffer is full misses e, and that is counted. Events that one goroutine publishes arrive in
-// their order.
+// Publish numbers e, and sends it to its listeners without waiting: a listener with a full buffer misses e, and that
+// is counted. Events of one goroutine arrive in order.
 func (b *Bus) Publish(e Event) {
 	if b == nil {
 		return
@@ -78,7 +77,7 @@ func (b *Bus) Publish(e Event) {
 		e.Time = time.Now()
 	}
 	var size int
-	e.Data, size = bounded(e.Data) // the publisher may go on using its own
+	e.Data, size = bounded(e.Data) // the publisher may modify its own map later
 	size += perName + len(e.Run) + len(e.Namespace)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,10 +99,10 @@ func (b *Bus) Publish(e Event) {
 	}
 }
 
-// Listen returns the remembered events after number since that f wants, and those from now on, with
-// room for buffer of them (1 to 65,536) that were not yet read: none is in both, and none between.
-// forgotten is how many events after since, of whatever kind and namespace, are not remembered any
-// more. A number that the bus has not reached is another bus's, and counts as 0.
+// Listen subscribes to events that match f, with a buffer of 1 to 65,536, and returns the remembered matching events
+// after number since, without gaps or duplicates. forgotten is the number of events after since, of all kinds and
+// namespaces, that are no longer remembered. A number that the bus has not reached is from another bus, and counts as
+// 0.
 func (b *Bus) Listen(f Filter, buffer int, since uint64) (s *Subscription, before []Event, forgotten uint64) {
 	s = &Subscription{bus: b, filter: f, events: make(chan Event, min(max(buffer, 1), maxBuffer))}
 	if b == nil {
@@ -124,7 +123,7 @@ func (b *Bus) Listen(f Filter, buffer int, since uint64) (s *Subscription, befor
 	return s, before, forgotten
 }
 
-// Close ends all subscriptions. What is published later goes nowhere.
+// Close ends all subscriptions. Later events are dropped.
 func (b *Bus) Close() {
 	if b == nil {
 		return

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Bounds of what a receiver of events can have us do.
+// Bounds for a receiver of events.
 const (
-	// AtOnce is how many connections there are to one.
+	// AtOnce is the maximum of connections to one receiver.
 	AtOnce = 4
-	// MaxAnswer is how much of an answer is worth reading, in bytes.
+	// MaxAnswer bounds the part of an answer that is read, in bytes.
 	MaxAnswer = 64 << 10
 )
 
-// Client tells events to one address outside. It follows no redirects: what is signed or told for one
-// address is nobody else's business. answer is how long a request may take; nil roots are the machine's.
+// Client returns an HTTP client that sends events to one address. It follows no redirects, because signed data for
+// one address must not reach another. answer bounds the time of a request; nil roots are the system's.
 func Client(roots *x509.CertPool, answer time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:       answer,
@@ -28,7 +28,7 @@ func Client(roots *x509.CertPool, answer time.Duration) *http.Client {
 			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    answer / 2,
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // an answer is not worth unpacking
+			DisableCompression:     true, // answers are not read
 			MaxIdleConnsPerHost:    AtOnce,
 			MaxConnsPerHost:        AtOnce,
 			IdleConnTimeout:        time.Minute,

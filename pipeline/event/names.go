@@ -8,20 +8,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// IsEvent reports whether there is an event of this name.
+// IsEvent reports whether an event has this name.
 func IsEvent(name string) bool { return slices.Contains(names[:], name) }
 
-// Check returns an error for the first of kinds that is no event's name. It says which one was
-// probably meant.
+// Check returns an error about the first unknown event name in kinds, with a suggestion.
 func Check(kinds []string) error {
 	for _, kind := range kinds {
 		if IsEvent(kind) {
 			continue
 		}
 		if suggestion := spelling.DidYouMean(kind, names[:]); suggestion != "" {
-			return fmt.Errorf("there is no event %.40q%s", kind, suggestion)
+			return fmt.Errorf("unknown event %.40q%s", kind, suggestion)
 		}
-		return fmt.Errorf("there is no event %.40q; there are: %s", kind, strings.Join(names[:], " "))
+		return fmt.Errorf("unknown event %.40q; choose from: %s", kind, strings.Join(names[:], " "))
 	}
 	return nil
 }
@@ -38,7 +37,7 @@ const (
 	StateRestored = "state.restored"
 )
 
-// rows are the kinds of rows that the audit log has and that are no events.
+// rows are the kinds of rows in the audit log that are not events.
 var rows = [...]string{
 	"execution.refused", "execution.lost", "artifacts.lost", "execution.captured", "execution.interrupted", "session.bridged", "session.tool_called", "session.tool_answered", "session.network", "limits.changed", "egress.revoked",
 	"approval.requested", "approval.approved", "approval.denied", "approval.revoked",
@@ -46,24 +45,24 @@ var rows = [...]string{
 	TokenCreated, TokenRevoked, StateBackedUp, StateRestored,
 }
 
-// Rows returns the kinds of rows that the audit log has: events, but for those that are only for watching, and more.
+// Rows returns all kinds of rows in the audit log: events, except those only for watching, and rows.
 func Rows() []string {
 	kinds := slices.DeleteFunc(Names(), func(name string) bool { return name == QueueBackpressure })
 	return append(kinds, rows[:]...)
 }
 
-// CheckRows is Check for kinds of rows. Its error lists them all.
+// CheckRows is Check for kinds of rows. Its error lists all kinds.
 func CheckRows(kinds []string) error {
 	all := Rows()
 	for _, kind := range kinds {
 		if slices.Contains(all, kind) {
 			continue
 		}
-		meant := ""
+		hint := ""
 		if suggestion := spelling.Nearest(kind, all); suggestion != "" {
-			meant = fmt.Sprintf(": did you mean %q?", suggestion)
+			hint = fmt.Sprintf(": did you mean %q?", suggestion)
 		}
-		return fmt.Errorf("there is no kind of row %.40q%s; there are: %s", kind, meant, strings.Join(all, " "))
+		return fmt.Errorf("unknown kind of row %.40q%s; choose from: %s", kind, hint, strings.Join(all, " "))
 	}
 	return nil
 }

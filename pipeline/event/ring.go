@@ -1,6 +1,6 @@
 package event
 
-// What a bus remembers: the last events, in number and in bytes.
+// Bounds of the events that a bus remembers.
 const (
 	ringLength = 1000
 	ringBytes  = 4 << 20
@@ -20,15 +20,15 @@ type remembered struct {
 func (r *ring) add(e Event, size int) {
 	for len(r.events) > 0 && (len(r.events) == ringLength || r.bytes+size > ringBytes) {
 		r.bytes -= r.events[0].size
-		r.events[0] = remembered{} // or the array keeps it
+		r.events[0] = remembered{} // release it: the array stays
 		r.events = r.events[1:]
 	}
 	r.events = append(r.events, remembered{e, size})
 	r.bytes += size
 }
 
-// since returns the events after number seq that f wants, and how many after it are forgotten,
-// of all namespaces and kinds.
+// since returns the events after number seq that match f, and the number of later events that are forgotten, of all
+// namespaces and kinds.
 func (r *ring) since(seq uint64, f Filter) (list []Event, forgotten uint64) {
 	if len(r.events) > 0 && r.events[0].Seq > seq+1 {
 		forgotten = r.events[0].Seq - seq - 1

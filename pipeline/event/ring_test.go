@@ -177,8 +177,8 @@ func TestCheck(t *testing.T) {
 	}
 	for kind, want := range map[string]string{
 		"egress.dennied": `(did you mean "egress.denied"?)`, "execution": `"execution.started"`, "denied": `"egress.denied"`,
-		"Vault.Access": `"vault.accessed"`, "": "there are: execution.started", "*": "there are", "zzzzzzzzzz": "there are",
-		strings.Repeat("x", 1<<20): "there are",
+		"Vault.Access": `"vault.accessed"`, "": "choose from: execution.started", "*": "choose from", "zzzzzzzzzz": "choose from",
+		strings.Repeat("x", 1<<20): "choose from",
 	} {
 		if err := Check([]string{EgressDenied, kind}); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
 			t.Errorf("%.40q: got %v, want %s", kind, err, want)

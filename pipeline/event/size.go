@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// maxSize bounds one event, in bytes about as they are in memory or in JSON: names that a program chose for a
-// thousand files must not fill the memory of whoever listens.
+// maxSize bounds one event, in approximate bytes of memory or JSON: a program's names for a thousand files must not
+// fill the memory of listeners.
 const maxSize = 32 << 10
 
-// leftOut is the key under which Data names what was too much.
+// leftOut is the key in Data for the names of omitted values.
 const leftOut = "left_out"
 
-// bounded returns a copy of data, less its largest values where all of them together are too much,
-// and its size.
+// bounded returns a copy of data, without its largest values if the total is too large, and its size.
 func bounded(data map[string]any) (map[string]any, int) {
 	if data == nil {
 		return nil, 0
@@ -30,8 +29,8 @@ func bounded(data map[string]any) (map[string]any, int) {
 	return data, total
 }
 
-// shrink takes values out of data, the largest first, until what stays is small enough, and names the
-// first of them.
+// shrink removes values from data, the largest first, until the rest is small enough, and lists the first removed
+// names.
 func shrink(data map[string]any, total int) int {
 	keys := slices.SortedFunc(maps.Keys(data), func(a, b string) int { return entrySize(b, data[b]) - entrySize(a, data[a]) })
 	total += maxGone * perName
@@ -50,16 +49,16 @@ func shrink(data map[string]any, total int) int {
 	return total
 }
 
-// maxGone is how many of the values that were left out are named.
+// maxGone bounds the omitted values that are named.
 const maxGone = 10
 
-// Bytes that a value takes beside its content, about.
+// Approximate overhead of a value and a name, in bytes.
 const (
 	perValue = 16
 	perName  = 64
 )
 
-// entrySize is about how many bytes a value of Data takes. Most are of few types, whose size takes no search.
+// entrySize returns the approximate size of a value of Data, in bytes. Common types need no encoding.
 func entrySize(key string, value any) int {
 	total := perName + len(key)
 	switch v := value.(type) {
@@ -74,7 +73,7 @@ func entrySize(key string, value any) int {
 		return total + perValue
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // a loop, or what is none of JSON's: nobody could be told
+	if err != nil { // cyclic, or not representable in JSON: omit it
 		return total + maxSize
 	}
 	return total + len(text)

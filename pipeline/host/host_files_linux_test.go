@@ -317,7 +317,7 @@ func TestHostProtected(t *testing.T) {
 	_, copied := copyHostFile(t.Context(), h.Pipeline, host.CopyFile{Source: own, Destination: h.dir + "/x"})
 	for _, err := range []error{read, list, copied} {
 		var e *pipeline.Error
-		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "sandboxmcp's own") {
+		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "belongs to sandboxmcp") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// certified returns who the client certificate of a request is for. The listener has verified it against the client CA;
-// whoever has one of that CA and is not in the map is nobody. Names are "uri:...", "dns:..." and, of a certificate that
-// has neither, "cn:..." of its subject. A certificate with two names that are in the map is nobody's, too.
+// certified returns the identity of a request's client certificate, which the listener has verified against the
+// client CA; a certificate that is not in the map has no identity. Names are "uri:...", "dns:..." and, for a
+// certificate with neither, "cn:..." of its subject. A certificate with two names in the map has no identity either.
 func (c *Checker) certified(r *http.Request) (Identity, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return Identity{}, errNone
@@ -39,7 +39,7 @@ func (c *Checker) certified(r *http.Request) (Identity, error) {
 			found.Expires = end
 		}
 	}
-	if found.Name == "" || time.Now().After(found.Expires) { // a connection may outlast them
+	if found.Name == "" || time.Now().After(found.Expires) { // a connection may outlast its certificates
 		return Identity{}, errInvalid
 	}
 	return found, nil

@@ -50,7 +50,7 @@ func TestCertificates(t *testing.T) {
 		"URI":           {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}})), "", 200, "certificate:uri:spiffe://example.com/ci agent [ci]"},
 		"DNS":           {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"CI.example.com"}})), "", 200, "certificate:dns:ci.example.com agent [build]"},
 		"CN":            {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200, "certificate:cn:Ada person [*]"},
-		"none":          {nil, "", 401, "needs a token"},
+		"none":          {nil, "", 401, "token is required"},
 		"unknown":       {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
 		"longer URI":    {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{elsewhere}})), "", 401, "not valid"},
 		"wildcard":      {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"*.example.com"}})), "", 401, "not valid"},

@@ -16,35 +16,35 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// Config says whose requests are taken. The zero value takes none.
+// Config configures the accepted credentials. The zero value accepts none.
 type Config struct {
-	Tokens       *Tokens          // nil takes no token of ours
-	Certificates map[string]Grant // by the name that [Checker.Identify] finds in a certificate, such as "dns:ci.example.com"
-	OAuth        *OAuth           // nil takes no JWT
-	Rate         float64          // requests a second of one identity; 0 is DefaultRate
-	// Address returns whom failed tries of a request are counted for; nil counts them for each connection.
+	Tokens       *Tokens          // nil accepts no tokens of ours
+	Certificates map[string]Grant // by the name in a certificate, such as "dns:ci.example.com"; see certified
+	OAuth        *OAuth           // nil accepts no JWTs
+	Rate         float64          // requests per second of one identity; 0 is DefaultRate
+	// Address returns the key that counts a request's failed attempts; nil counts them per connection.
 	Address func(*http.Request) string
-	Log     *slog.Logger // is told why the keys of an issuer or the store can't be read; nil is nobody
+	Log     *slog.Logger // gets the errors of reading an issuer's keys or the store; nil logs nothing
 }
 
-// The limits. An identity may ask for burstSeconds' worth of requests at once.
+// Limits. An identity may send the requests of burstSeconds at once.
 const (
 	DefaultRate  = 1000.0
 	burstSeconds = 4
 
-	failEvery   = 6 * time.Second // a failed try of an address is forgotten in this time
-	maxFailures = 10              // of one address at once, before the answer to the next one is to wait
-	maxBuckets  = 10_000          // of each kind
+	failEvery   = 6 * time.Second // a failed attempt of an address expires after this time
+	maxFailures = 10              // failed attempts of one address before the next one must wait
+	maxBuckets  = 10_000          // buckets of each kind
 )
 
-// Checker identifies who sends requests. Its methods may be called concurrently.
+// Checker identifies the senders of requests. Its methods may be called concurrently.
 type Checker struct {
 	cfg      Config
 	keys     *keySet // nil without OAuth
 	requests *limits // by identity
 	failures *limits // by address
-	says     rate.Sometimes
-	proofs   *limits // by address: of tries that failed with what others check, see Fail
+	logging  rate.Sometimes
+	proofs   *limits // by address: failed attempts that other packages check, see Fail
 }
 
 // New returns a checker.
@@ -58,7 +58,7 @@ func New(c Config) *Checker {
 	if c.Address == nil {
 		c.Address = func(r *http.Request) string { return r.RemoteAddr }
 	}
-	k := &Checker{cfg: c, says: rate.Sometimes{Interval: time.Minute},
+	k := &Checker{cfg: c, logging: rate.Sometimes{Interval: time.Minute},
 		requests: newLimits(rate.Limit(c.Rate), max(1, int(c.Rate*burstSeconds)), maxBuckets),
 		failures: newLimits(rate.Every(failEvery), maxFailures, maxBuckets),
 		proofs:   newLimits(rate.Every(failEvery), maxFailures, maxBuckets),
@@ -70,15 +70,15 @@ func New(c Config) *Checker {
 }
 
 var (
-	errNone    = &door.Refused{Status: http.StatusUnauthorized, Text: "this needs a token", Hint: "send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}
-	errInvalid = &door.Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
-	errLapsed  = &door.Refused{Status: errInvalid.Status, Code: errInvalid.Code, Text: errInvalid.Text, Hint: errInvalid.Hint} // right, and over: nobody has guessed
-	errScope   = &door.Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token does not reach this server's operations", Hint: "ask the issuer for the scopes and a namespace"}
-	errURL     = &door.Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "a token stands in the URL, where logs and histories keep it", Hint: "revoke it, and send the next one in the header Authorization"}
+	errNone    = &door.Refused{Status: http.StatusUnauthorized, Text: "a token is required", Hint: "send Authorization: Bearer TOKEN; create one with sandboxmcp token create"}
+	errInvalid = &door.Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows the tokens"}
+	errLapsed  = &door.Refused{Status: errInvalid.Status, Code: errInvalid.Code, Text: errInvalid.Text, Hint: errInvalid.Hint} // valid but expired: not a guess
+	errScope   = &door.Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token lacks a scope or a namespace of this server", Hint: "ask the issuer for the scopes and a namespace"}
+	errURL     = &door.Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "the URL contains a token, which logs and histories store", Hint: "revoke it, and send the next one in the header Authorization"}
 )
 
-// Identify returns who sends a request, by the one Authorization header that it may have or else by its client
-// certificate. Each error is a *door.Refused.
+// Identify returns the sender of a request, by its only Authorization header or else by its client certificate. Each
+// error is a *door.Refused.
 func (c *Checker) Identify(r *http.Request) (Identity, error) {
 	if tokenInURL(r.URL) {
 		return Identity{}, errURL
@@ -97,9 +97,9 @@ func (c *Checker) Identify(r *http.Request) (Identity, error) {
 	if len(headers) == 1 && strings.EqualFold(scheme, "Bearer") && len(token) <= maxJWT {
 		i, err = c.verify(r.Context(), token)
 	}
-	if errors.Is(err, errInvalid) { // nobody else's answer depends on how many there were
+	if errors.Is(err, errInvalid) { // only invalid credentials count as failed attempts
 		if wait := c.failures.allow(c.cfg.Address(r)); wait > 0 {
-			err = tooMany("too many tries failed", wait)
+			err = tooMany("too many failed attempts", wait)
 		}
 	}
 	return c.limited(i, err)
@@ -118,13 +118,13 @@ func (c *Checker) verify(ctx context.Context, token string) (i Identity, err err
 	if _, refused := errors.AsType[*door.Refused](err); err == nil || refused {
 		return i, err
 	}
-	if !errors.Is(err, errIssuer) && ctx.Err() == nil { // why keys can't be had is said when they are asked for
-		c.says.Do(func() { c.cfg.Log.Error("credentials can't be checked", "error", err) })
+	if !errors.Is(err, errIssuer) && ctx.Err() == nil { // the key set logs its own errors
+		c.logging.Do(func() { c.cfg.Log.Error("credentials can't be checked", "error", err) })
 	}
-	return Identity{}, &door.Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log says why", Wait: time.Second}
+	return Identity{}, &door.Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log has the reason", Wait: time.Second}
 }
 
-// limited bounds the requests of an identity.
+// limited applies the rate limit of an identity.
 func (c *Checker) limited(i Identity, err error) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
@@ -139,7 +139,7 @@ func tooMany(text string, wait time.Duration) error {
 	return &door.Refused{Status: http.StatusTooManyRequests, Text: text, Hint: "try again later", Wait: wait}
 }
 
-// tokenInURL reports whether a query has a token, by RFC 6750's name for it or by its look.
+// tokenInURL reports whether a query contains a token, by the parameter name of RFC 6750 or by its format.
 func tokenInURL(u *url.URL) bool {
 	if u.RawQuery == "" {
 		return false
@@ -158,13 +158,13 @@ func tokenInURL(u *url.URL) bool {
 	return err != nil && (strings.Contains(u.RawQuery, "access_token") || strings.Contains(u.RawQuery, tokenPrefix))
 }
 
-// recheckEvery is how long an answer goes on after its token is revoked, at most.
+// recheckEvery bounds the time that an answer continues after its token is revoked.
 const recheckEvery = 500 * time.Millisecond
 
-// errEnded is why the context of a request ends whose credentials ended meanwhile.
-var errEnded = errors.New("the credentials were revoked, or have ended")
+// errEnded ends the context of a request whose credentials ended.
+var errEnded = errors.New("the credentials were revoked or have expired")
 
-// watch returns a context of an identity that ends when its credentials do: a stream of events may go on for days.
+// watch returns a context with an identity that ends with its credentials: an event stream may last for days.
 func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, contextKey{}, identified{i, c}))
 	next := func() time.Duration {
@@ -173,7 +173,7 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 		}
 		return max(0, min(recheckEvery, time.Until(i.Expires)))
 	}
-	var mu sync.Mutex // the timer is set before it is set again
+	var mu sync.Mutex // guards timer: its function may run before the assignment
 	mu.Lock()
 	defer mu.Unlock()
 	var timer *time.Timer
@@ -191,25 +191,25 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 	return ctx, func(cause error) { timer.Stop(); cancel(cause) }
 }
 
-// Watch returns a context of an identity that ends when its credentials do, and whether they hold now: for those that
-// were proved to another one, such as a page where a person has signed in.
+// Watch returns a context with an identity that ends with its credentials, and whether these are valid now: for
+// credentials that were checked elsewhere, such as a page where a person has signed in.
 func (c *Checker) Watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, bool) {
 	ctx, end := c.watch(ctx, i)
 	return ctx, end, c.isValid(i)
 }
 
-// isValid reports whether credentials hold, as far as that can be told without them.
+// isValid reports whether credentials are still valid, as far as that is known without the credentials themselves.
 func (c *Checker) isValid(i Identity) bool {
 	ended := !i.Expires.IsZero() && !time.Now().Before(i.Expires)
 	return !ended && (i.Source != FromToken || c.cfg.Tokens != nil && c.cfg.Tokens.isValid(i))
 }
 
-// Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when
-// its credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others
-// are refused.
+// Middleware returns a handler that calls next for identified requests: their context has the identity, and ends with
+// its credentials. It removes their Authorization header, so that handlers can't leak the token. Other requests are
+// refused.
 func (c *Checker) Middleware(next http.Handler) http.Handler { return c.middleware(next, c.refuse) }
 
-// MiddlewareWith is Middleware for a protocol whose refusals have another form.
+// MiddlewareWith is Middleware for a protocol with its own form of refusals.
 func (c *Checker) MiddlewareWith(next http.Handler, refuse func(w http.ResponseWriter, status int, text string)) http.Handler {
 	return c.middleware(next, func(w http.ResponseWriter, e *door.Refused) { e.WriteWith(w, refuse) })
 }
@@ -234,9 +234,9 @@ func (c *Checker) middleware(next http.Handler, refuse func(http.ResponseWriter,
 	})
 }
 
-// Reidentify returns a context for what is asked with a capability that i was given, who was identified for it: it has the
-// identity, and ends when its credentials do. The error, a *door.Refused, is that of credentials that have ended, or of
-// too many requests.
+// Reidentify returns a context for a request with a capability that the identity i received earlier: it has the
+// identity, and ends with its credentials. The error, a *door.Refused, means that the credentials have ended, or that
+// there are too many requests.
 func (c *Checker) Reidentify(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
 	if !c.isValid(i) {
 		return nil, nil, errInvalid
@@ -251,7 +251,7 @@ func (c *Checker) Reidentify(ctx context.Context, i Identity) (context.Context, 
 	return ctx, done, nil
 }
 
-// AsRefused returns an error of Identify or Again, or of [door.Prove], as what it is.
+// AsRefused returns the *door.Refused in an error of Identify, Reidentify or [door.Authenticate].
 func AsRefused(err error) *door.Refused {
 	if e, ok := errors.AsType[*door.Refused](err); ok {
 		return e
@@ -259,7 +259,7 @@ func AsRefused(err error) *door.Refused {
 	return &door.Refused{Status: http.StatusInternalServerError, Text: "this is a bug of sandboxmcp"}
 }
 
-// refuse answers a request that is not taken.
+// refuse answers a refused request.
 func (c *Checker) refuse(w http.ResponseWriter, e *door.Refused) {
 	h := w.Header()
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
@@ -269,7 +269,7 @@ func (c *Checker) refuse(w http.ResponseWriter, e *door.Refused) {
 	door.Reply(w, e.Status, map[string]string{"error": e.Text, "hint": e.Hint})
 }
 
-// challenge is the value of WWW-Authenticate (RFC 6750, RFC 9728).
+// challenge returns the value of WWW-Authenticate (RFC 6750, RFC 9728).
 func (c *Checker) challenge(code string) string {
 	parts := []string{`realm="sandboxmcp"`}
 	if code != "" {
@@ -284,10 +284,10 @@ func (c *Checker) challenge(code string) string {
 	return "Bearer " + strings.Join(parts, ", ")
 }
 
-// MetadataPath is where [Checker.Metadata] is served, with and without the path of the resource behind it.
+// MetadataPath is the path of [Checker.Metadata], with or without the path of the resource after it.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// metadataURL puts MetadataPath between the host and the path of the resource (RFC 9728, section 3.1).
+// metadataURL inserts MetadataPath between the host and the path of the resource (RFC 9728, section 3.1).
 func (o *OAuth) metadataURL() string {
 	u, err := url.Parse(o.Resource)
 	if err != nil {
@@ -296,8 +296,8 @@ func (o *OAuth) metadataURL() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: MetadataPath + strings.TrimSuffix(u.Path, "/")}).String()
 }
 
-// Metadata returns the handler of the document that says which issuer clients of OAuth get tokens from (RFC 9728). It
-// needs no identity. Without OAuth everything is not found.
+// Metadata returns the handler of the document that names the issuer for OAuth clients (RFC 9728). It requires no
+// identity. Without OAuth it answers 404.
 func (c *Checker) Metadata() http.Handler {
 	o := c.cfg.OAuth
 	if o == nil {
@@ -324,5 +324,5 @@ func (c *Checker) Metadata() http.Handler {
 func noMetadata(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusNotFound)
-	_, _ = w.Write([]byte(`{"error":"there is no metadata at this path","hint":"send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}` + "\n"))
+	_, _ = w.Write([]byte(`{"error":"there is no metadata at this path","hint":"send Authorization: Bearer TOKEN; create one with sandboxmcp token create"}` + "\n"))
 }

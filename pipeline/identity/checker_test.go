@@ -32,7 +32,7 @@ func TestMiddleware(t *testing.T) {
 		"agent":              {bearer(token), 200, `true token:ci agent [a b] []`},
 		"person":             {bearer(person), 200, `true token:ada person [*] []`},
 		"scheme in capitals": {[]string{"Authorization", "BEARER " + token}, 200, `true token:ci agent [a b] []`},
-		"none":               {nil, 401, "this needs a token"},
+		"none":               {nil, 401, "a token is required"},
 		"wrong secret":       {bearer(wrongSecret(token)), 401, "not valid"},
 		"unknown":            {bearer(stranger), 401, "not valid"},
 		"typing error":       {bearer(token[:60]), 401, "not valid"},
@@ -43,8 +43,8 @@ func TestMiddleware(t *testing.T) {
 		"basic":              {[]string{"Authorization", "Basic " + token}, 401, "not valid"},
 		"two":                {append(bearer(token), bearer(person)...), 401, "not valid"},
 		"the same twice":     {append(bearer(token), bearer(token)...), 401, "not valid"},
-		"other header":       {[]string{"X-Api-Key", token}, 401, "this needs a token"},
-		"cookie":             {[]string{"Cookie", "access_token=" + token}, 401, "this needs a token"},
+		"other header":       {[]string{"X-Api-Key", token}, 401, "a token is required"},
+		"cookie":             {[]string{"Cookie", "access_token=" + token}, 401, "a token is required"},
 	} {
 		w := request(New(Config{Tokens: s}), tt.header...)
 		wantStatus(t, name, w, tt.status)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A token has a second spelling for the SDKs of E2B, which refuse to send a key that is not e2b_ and hexadecimal
-// digits: the id and the secret as one number of 310 bits, and the CRC-32 of that.
+// A token has a second encoding for E2B's SDKs, which only accept keys of e2b_ and hexadecimal digits: the id and the
+// secret as one number of 310 bits, and its CRC-32.
 const (
 	e2bPrefix = "e2b_"
 	e2bBytes  = (idLength+secretLength)*5/8 + 1
@@ -17,7 +17,7 @@ const (
 	base32Set = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// ToE2B returns the spelling of a token that SDKs of E2B take for a key, "" of what is no token.
+// ToE2B encodes a token as an E2B key, and returns "" if token is not a token.
 func ToE2B(token string) string {
 	if _, ok := parseToken(token); !ok {
 		return ""
@@ -35,7 +35,7 @@ func ToE2B(token string) string {
 	return text + hexCheck(text)
 }
 
-// FromE2B returns the token of a key that [ToE2B] made, and false for any other.
+// FromE2B decodes a key of [ToE2B], and returns false for any other text.
 func FromE2B(key string) (token string, ok bool) {
 	digits, found := strings.CutPrefix(key, e2bPrefix)
 	if !found || len(key) != e2bLength || strings.ToLower(key) != key || key[e2bLength-8:] != hexCheck(key[:e2bLength-8]) {

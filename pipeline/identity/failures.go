@@ -2,14 +2,14 @@ package identity
 
 import "net/http"
 
-// CheckBlocked returns the error, a *door.Refused, for a request of an address of which too many tries failed: for proofs
-// other than credentials, such as signed URLs, that are checked elsewhere. They lock nobody's credentials out.
+// CheckBlocked returns an error, a *door.Refused, if the request's address has too many failed attempts with proofs
+// that other packages check, such as signed URLs. These never block credentials.
 func (c *Checker) CheckBlocked(r *http.Request) error {
 	if wait := c.proofs.wait(c.cfg.Address(r)); wait > 0 {
-		return tooMany("too many tries failed", wait)
+		return tooMany("too many failed attempts", wait)
 	}
 	return nil
 }
 
-// Fail counts a try of a request's address that failed.
+// Fail counts a failed attempt of a request's address.
 func (c *Checker) Fail(r *http.Request) { c.proofs.consume(c.cfg.Address(r)) }

@@ -1,8 +1,8 @@
-// Package identity tells who sends an HTTP request: it checks bearer tokens of its own store, client certificates, and
-// JWTs of an external issuer, and bounds how often each may ask.
+// Package identity identifies the senders of HTTP requests: it checks bearer tokens of its own store, client
+// certificates, and JWTs of an external issuer, and limits the rate of each sender.
 //
-// go-jose checks the signatures of JWTs, x/crypto/argon2 hashes tokens, and x/time/rate counts requests: no program
-// writes these for itself.
+// go-jose checks the signatures of JWTs, x/crypto/argon2 hashes tokens, and x/time/rate counts requests, because
+// nobody should write these themselves.
 package identity
 
 import (
@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Kind says which operations an identity reaches. The zero value reaches none.
+// Kind determines the operations that an identity may use. The zero value allows none.
 type Kind string
 
 // The kinds of identities.
 const (
-	Agent  Kind = "agent"  // the operations that agents have, in its namespaces
+	Agent  Kind = "agent"  // the operations of agents, in its namespaces
 	Person Kind = "person" // all operations, approvals included
 )
 
-// Source is the kind of credentials that an identity was proved by.
+// Source is the kind of credentials that proved an identity.
 type Source string
 
 // The sources of identities.
@@ -31,18 +31,17 @@ const (
 	FromPeer        Source = "peer"        // the user id of the process at the other end of a Unix socket
 )
 
-// Identity is who sends a request. The zero value is nobody.
+// Identity is the sender of a request. The zero value is nobody.
 type Identity struct {
-	Name       string // as the audit log has it: unique among the identities of its source
+	Name       string // name in the audit log: unique per source
 	Kind       Kind
 	Source     Source
-	Namespaces Namespaces // that it may use; who has none is nobody
-	Token      string     // the id of its token, "" if it has none: a name may have had another token before
-	Expires    time.Time  // when its credentials end; zero is never
+	Namespaces Namespaces // namespaces that it may use; without any it is nobody
+	Token      string     // id of its token, "" without one; an earlier token may have had the same name
+	Expires    time.Time  // expiry of its credentials; zero is never
 }
 
-// Owner returns what a session is bound to: another identity's requests, and those of a later token of the same name,
-// have another owner.
+// Owner returns the owner of a session: other identities, and later tokens of the same name, are other owners.
 func (i Identity) Owner() string { return i.String() + " " + i.Token }
 
 // May reports whether the identity may use a namespace.
@@ -50,7 +49,7 @@ func (i Identity) May(namespace string) bool {
 	return (i.Kind == Person || i.Kind == Agent && !i.Namespaces.All()) && i.Namespaces.Has(namespace)
 }
 
-// String returns the source and the name, which together are unique: "token:ci".
+// String returns the source and the name, such as "token:ci", which are unique together.
 func (i Identity) String() string {
 	if i.Name == "" {
 		return ""
@@ -60,27 +59,27 @@ func (i Identity) String() string {
 
 type contextKey struct{}
 
-// identified is an identity, and who has found it out: nil is nobody that could tell when it ends.
+// identified is an identity and the checker that can tell when its credentials end, or nil.
 type identified struct {
 	Identity
 	by *Checker
 }
 
-// With returns a context for what i asks for.
+// With returns a context with the identity i.
 func With(ctx context.Context, i Identity) context.Context {
 	before, _ := ctx.Value(contextKey{}).(identified)
 	return context.WithValue(ctx, contextKey{}, identified{i, before.by})
 }
 
-// From returns who asks, and false where nobody was identified.
+// From returns the identity of a context, and false if there is none.
 func From(ctx context.Context) (Identity, bool) {
 	i, _ := ctx.Value(contextKey{}).(identified)
 	return i.Identity, i.Name != "" && (i.Kind == Person && i.Namespaces.All() || (i.Kind == Person || i.Kind == Agent) && len(i.Namespaces.names) > 0)
 }
 
-// WithoutRequest returns a context for what a request leaves behind: it has the identity of the request's context, and ends by
-// end, or some seconds after the token is revoked or has expired. Certificates and JWTs are renewed under the same
-// name, and do not end it.
+// WithoutRequest returns a context for work that outlives a request: it has the request's identity, and ends by end,
+// or some seconds after the token is revoked or has expired. Certificates and JWTs do not end it, because they are
+// renewed under the same name.
 func WithoutRequest(request context.Context) (ctx context.Context, end context.CancelCauseFunc) {
 	i, _ := request.Value(contextKey{}).(identified)
 	if i.by == nil || i.Source != FromToken {
@@ -89,8 +88,8 @@ func WithoutRequest(request context.Context) (ctx context.Context, end context.C
 	return i.by.watch(context.Background(), i.Identity)
 }
 
-// Namespace returns the namespace of what the identity makes, where it names none: the only one of a server or, for "",
-// the first of its own. Whether it reaches that, May reports.
+// Namespace returns the default namespace of the identity's requests: only, a server's single namespace, or, if that
+// is "", the first of its own. May tells whether the identity may use it.
 func (i Identity) Namespace(only string) string {
 	if own := i.Namespaces.names; only == "" && len(own) > 0 {
 		only = own[0]

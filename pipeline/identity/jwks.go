@@ -16,36 +16,36 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The ages of an issuer's keys. A key that the issuer has taken back serves until they are fetched again; where the
-// issuer can't be reached, they serve on for a while. A token with an unknown key has them fetched, too.
+// Ages of an issuer's keys. A key that the issuer has withdrawn stays valid until the next fetch; if the issuer is
+// unreachable, keys stay valid for keysUsable. A token with an unknown key triggers a fetch too.
 const (
 	keysFresh  = 10 * time.Minute
 	keysUsable = time.Hour
-	fetchEvery = time.Minute // at most
+	fetchEvery = time.Minute // minimum time between fetches
 )
 
-// The limits of a fetch. Nothing that asks waits for longer.
+// Limits of a fetch. No request waits longer.
 const (
 	fetchTimeout = 5 * time.Second
 	maxKeys      = 100
 	maxDocument  = 1 << 20 // bytes
 )
 
-// errIssuer is the error where the keys of the issuer can't be had.
+// errIssuer is the error if the keys of the issuer are unavailable.
 var errIssuer = errors.New("the keys of the issuer can't be fetched")
 
 // keySet holds the keys of an issuer.
 type keySet struct {
 	oauth  *OAuth
 	client *http.Client
-	failed func(error) // is told why a fetch failed
+	failed func(error) // gets the error of a failed fetch
 
 	fetching chan struct{} // holds one value during a fetch
 
 	mu      sync.Mutex
 	keys    map[string][]jose.JSONWebKey
-	fetched time.Time // when keys came
-	tried   time.Time // when they were asked for
+	fetched time.Time // last successful fetch
+	tried   time.Time // last attempt
 }
 
 func newKeySet(o *OAuth, failed func(error)) *keySet {
@@ -56,8 +56,8 @@ func newKeySet(o *OAuth, failed func(error)) *keySet {
 	}}
 }
 
-// findKeys returns the keys of an id, and errInvalid where there is none. It fetches keys that are due; others go on with
-// what there is meanwhile, or wait where there is nothing.
+// findKeys returns the keys with an id, and errInvalid if there are none. It fetches keys that are due; meanwhile
+// other callers use the cached keys, or wait if they need new ones.
 func (s *keySet) findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, due, err := s.cached(id)
 	if !due {
@@ -78,13 +78,13 @@ func (s *keySet) findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, er
 	}
 	defer func() { <-s.fetching }()
 	if found, due, err = s.cached(id); due {
-		s.refresh(context.WithoutCancel(ctx)) // a client that goes away would leave the next one without an attempt
+		s.refresh(context.WithoutCancel(ctx)) // a client that disconnects must not waste the attempt
 		found, _, err = s.cached(id)
 	}
 	return found, err
 }
 
-// cached returns what find does of the keys that there are, and whether to fetch others first.
+// cached returns the result of findKeys from the cached keys, and whether a fetch is due first.
 func (s *keySet) cached(id string) (found []jose.JSONWebKey, due bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,17 +133,17 @@ func (s *keySet) fetch(ctx context.Context) (map[string][]jose.JSONWebKey, error
 	keys := map[string][]jose.JSONWebKey{}
 	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var k jose.JSONWebKey
-		if k.UnmarshalJSON(raw) == nil && k.Valid() && k.KeyID != "" { // others are of kinds that we do not use
+		if k.UnmarshalJSON(raw) == nil && k.Valid() && k.KeyID != "" { // skip unsupported kinds of keys
 			keys[k.KeyID] = append(keys[k.KeyID], k)
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no key that can be used", address)
+		return nil, fmt.Errorf("%s has no usable key", address)
 	}
 	return keys, nil
 }
 
-// discover asks the issuer's metadata for the address of its keys, at the place of OpenID Connect and at that of RFC
+// discover reads the address of the keys from the issuer's metadata, at the locations of OpenID Connect and of RFC
 // 8414.
 func (s *keySet) discover(ctx context.Context) (string, error) {
 	u, err := url.Parse(s.oauth.Issuer)
@@ -185,19 +185,19 @@ func (s *keySet) getJSON(ctx context.Context, address string, into any) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %d", address, answer.StatusCode)
+		return fmt.Errorf("%s answered %d", address, answer.StatusCode)
 	}
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument))
 	if err != nil {
 		return fmt.Errorf("%s: %w", address, err)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s is not JSON of its kind, or is larger than %d bytes", address, maxDocument)
+		return fmt.Errorf("%s is not valid JSON, or is larger than %d bytes", address, maxDocument)
 	}
 	return nil
 }
 
-// SafeURL reports whether what comes from a URL can be trusted to be that host's: it is https, or of this machine.
+// SafeURL reports whether content of a URL provably comes from its host: the URL is https, or on this machine.
 func SafeURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil {

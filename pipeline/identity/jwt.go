@@ -16,29 +16,30 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// OAuth makes this server a resource server of OAuth 2.1, as the authorization part of the MCP specification has it: an
-// external issuer gives clients JWTs for it.
+// OAuth makes this server a resource server of OAuth 2.1, as the authorization part of the MCP specification
+// describes: an external issuer gives clients JWTs for it.
 type OAuth struct {
-	Issuer     string   // URL, exactly as tokens have it
-	Resource   string   // URL of this server's /mcp as clients have it; the audience of tokens, unless Audience says otherwise
+	Issuer     string   // URL, exactly as in tokens
+	Resource   string   // URL of this server's /mcp for clients; the audience of tokens if Audience is ""
 	Audience   string   // "" is Resource
-	JWKS       string   // URL of the issuer's keys; "" asks the issuer's metadata
-	Namespaces string   // the claim that lists the namespaces; "" is "namespaces"
-	All        string   // what stands in that claim, alone, for all namespaces of a person; "" is nothing
-	Scopes     []string // that a token must have, all of them
-	Person     string   // the scope of tokens of persons; "" takes all for agents
+	JWKS       string   // URL of the issuer's keys; "" reads it from the issuer's metadata
+	Namespaces string   // claim with the list of namespaces; "" is "namespaces"
+	All        string   // value of that claim, alone, that means all namespaces, for persons; "" disables it
+	Scopes     []string // scopes that a token must have
+	Person     string   // scope of persons' tokens; "" treats all tokens as agents'
 }
 
-// skew is by how much the clocks of the issuer and of this machine may differ.
+// skew bounds the difference between the clocks of the issuer and of this machine.
 const skew = time.Minute
 
-// maxJWT is the longest header that carries a JWT, in bytes.
+// maxJWT bounds a header with a JWT, in bytes.
 const maxJWT = 16 << 10
 
-// subject returns who a JWT is for. It is errInvalid for a token that the issuer has not signed, errLapsed for one that
-// it has signed for another time or server, and errScope for a sound one that lacks a scope or a namespace.
+// subject returns the identity of a JWT. The error is errInvalid for a token that the issuer has not signed,
+// errLapsed for a signed one for another time or server, and errScope for a valid one without a required scope or
+// namespace.
 func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identity, error) {
-	// None of the signatures is one that a public key, taken for a secret, could make.
+	// None of these algorithms uses a shared secret, for which a public key could be misused.
 	token, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA})
 	if err != nil || len(token.Headers) != 1 || !isAccessToken(token.Headers[0]) {
 		return Identity{}, errInvalid
@@ -81,8 +82,8 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 	return i, nil
 }
 
-// namespaces returns those of a claim's value: a list of names, or the one value that the operator has named for all.
-// Anything else is none.
+// namespaces returns the namespaces of a claim's value: a list of names, or the one value that means all. Any other
+// value gives none.
 func (o *OAuth) namespaces(value any) Namespaces {
 	if text, ok := value.(string); ok {
 		value = []any{text}
@@ -107,8 +108,8 @@ func (o *OAuth) namespaces(value any) Namespaces {
 	return Only(names...)
 }
 
-// isCurrent checks the claims that a token must have. RFC 9068 asks for the time of issue and not for nbf, so one of both
-// must be there, and neither may lie in the future.
+// isCurrent checks the required claims. RFC 9068 requires the time of issue and not nbf, so one of them must be
+// present, and neither may be in the future.
 func (o *OAuth) isCurrent(c jwt.Claims, at time.Time) bool {
 	audience := cmp.Or(o.Audience, o.Resource)
 	if c.Issuer == "" || c.Expiry == nil || c.NotBefore == nil && c.IssuedAt == nil || audience == "" {
@@ -117,15 +118,14 @@ func (o *OAuth) isCurrent(c jwt.Claims, at time.Time) bool {
 	return c.ValidateWithLeeway(jwt.Expected{Issuer: o.Issuer, AnyAudience: jwt.Audience{audience}, Time: at}, skew) == nil
 }
 
-// isAccessToken refuses JWTs that say that they are for something else, such as a logout token.
+// isAccessToken returns false for JWTs of another type, such as logout tokens.
 func isAccessToken(h jose.Header) bool {
 	kind, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	kind = strings.TrimPrefix(strings.ToLower(kind), "application/")
 	return kind == "" || kind == "jwt" || kind == "at+jwt"
 }
 
-// keyFits reports whether a key is one for signatures by an algorithm. The library checks the type of the key, too, and
-// the curve.
+// keyFits reports whether a key is for signatures of an algorithm. The library also checks its type and its curve.
 func keyFits(k jose.JSONWebKey, algorithm string) bool {
 	if k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != algorithm {
 		return false
@@ -141,7 +141,7 @@ func keyFits(k jose.JSONWebKey, algorithm string) bool {
 	return false
 }
 
-// words returns a claim that is a list, or words with spaces between.
+// words returns the values of a claim: a list, or words separated by spaces.
 func words(value any) []string {
 	switch c := value.(type) {
 	case string:
@@ -149,7 +149,7 @@ func words(value any) []string {
 	case []any:
 		all := make([]string, 0, len(c))
 		for _, w := range c {
-			text, _ := w.(string) // "" is no namespace, and no scope
+			text, _ := w.(string) // "" is not a valid namespace or scope
 			all = append(all, text)
 		}
 		return all
@@ -157,7 +157,7 @@ func words(value any) []string {
 	return nil
 }
 
-// isPrintable reports whether a subject is fit for a line of the log.
+// isPrintable reports whether a subject can be written to a line of the log.
 func isPrintable(subject string) bool {
 	return subject != "" && len(subject) <= 256 && utf8.ValidString(subject) && strings.IndexFunc(subject, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
 }

@@ -310,8 +310,8 @@ func TestBadIssuers(t *testing.T) {
 	for why, change := range map[string]func(*issuer, *OAuth){
 		"the metadata of another issuer": func(i *issuer, o *OAuth) { i.says = "https://login.example.com" },
 		"is larger than":                 func(i *issuer, o *OAuth) { o.JWKS = i.URL + "/huge" },
-		"answers 302":                    func(i *issuer, o *OAuth) { o.JWKS = i.URL + "/moved" },
-		"has no key":                     func(i *issuer, o *OAuth) { i.keys = nil },
+		"answered 302":                   func(i *issuer, o *OAuth) { o.JWKS = i.URL + "/moved" },
+		"has no usable key":              func(i *issuer, o *OAuth) { i.keys = nil },
 		"is not https":                   func(i *issuer, o *OAuth) { o.JWKS = "http://login.example.com/keys" },
 		"passwd\\\" is not https":        func(i *issuer, o *OAuth) { o.JWKS = "file:///etc/passwd" },
 		"refused":                        func(i *issuer, o *OAuth) { i.Close() },

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limits are the token buckets of many keys. The least recently used is forgotten where there are too many.
+// limits are token buckets by key. If there are too many, the least recently used is dropped.
 type limits struct {
 	every rate.Limit
 	burst int
@@ -29,7 +29,7 @@ func newLimits(every rate.Limit, burst, max int) *limits {
 	return &limits{every: every, burst: burst, max: max, byKey: map[string]*list.Element{}}
 }
 
-// wait returns how long a key has to wait for its next token, 0 if it has one, without taking it.
+// wait returns the time until a key has a token, 0 if it has one, without taking it.
 func (l *limits) wait(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,8 +44,8 @@ func (l *limits) wait(key string) time.Duration {
 	return time.Duration(math.Ceil(missing / float64(l.every) * float64(time.Second)))
 }
 
-// consume takes a token from a key's bucket, also one that is not there yet: calls at once may have asked for the same
-// one. The debt is bounded by that number of calls.
+// consume takes a token from a key's bucket, even if it is empty: concurrent calls may have seen the same token.
+// Their number bounds the debt.
 func (l *limits) consume(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *limits) consume(key string) {
 	e.Value.(*bucket).Reserve()
 }
 
-// allow takes a token if there is one, and else returns how long to wait for it.
+// allow takes a token if there is one, else it returns the time to wait for it.
 func (l *limits) allow(key string) time.Duration {
 	wait := l.wait(key)
 	if wait == 0 {

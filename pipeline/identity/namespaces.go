@@ -8,25 +8,25 @@ import (
 	"slices"
 )
 
-// Namespaces are those that an identity may use. The zero value has none, as has whatever is missing, empty or
-// malformed: only [All] has all.
+// Namespaces are the namespaces that an identity may use. The zero value is none, as are missing, empty or malformed
+// values: only [All] is all.
 type Namespaces struct {
 	all   bool
 	names []string
 }
 
-// AllNamespaces stands for all namespaces, alone in a list of the command line, the configuration or the store. No
-// namespace has this name.
+// AllNamespaces, as the only element of a list in the command line, the configuration or the store, means all
+// namespaces. No namespace has this name.
 const AllNamespaces = "*"
 
 // All returns all namespaces.
 func All() Namespaces { return Namespaces{all: true} }
 
-// Only returns the namespaces of these names: without a name it is none.
+// Only returns the namespaces with these names; without names it is none.
 func Only(names ...string) Namespaces { return Namespaces{names: slices.Clone(names)} }
 
-// ParseNamespaces returns what a list that somebody wrote means: AllNamespaces alone is all, and anything else are
-// names, which Grant.Check checks.
+// ParseNamespaces parses a list of names: AllNamespaces alone is all, anything else are names, which Grant.Check
+// validates.
 func ParseNamespaces(list []string) Namespaces {
 	if len(list) == 1 && list[0] == AllNamespaces {
 		return All()
@@ -37,13 +37,13 @@ func ParseNamespaces(list []string) Namespaces {
 // All reports whether these are all namespaces.
 func (n Namespaces) All() bool { return n.all }
 
-// Has reports whether a namespace is among them.
+// Has reports whether n contains a namespace.
 func (n Namespaces) Has(name string) bool { return n.all || slices.Contains(n.names, name) }
 
-// Names returns the namespaces by name, without the meaning of [Namespaces.All]: it is empty for all and for none.
+// Names returns the names. It is empty for all namespaces and for none.
 func (n Namespaces) Names() []string { return slices.Clone(n.names) }
 
-// List returns what [ParseNamespaces] reads.
+// List returns a list for [ParseNamespaces].
 func (n Namespaces) List() []string {
 	if n.all {
 		return []string{AllNamespaces}
@@ -54,7 +54,7 @@ func (n Namespaces) List() []string {
 // MarshalJSON writes the list.
 func (n Namespaces) MarshalJSON() ([]byte, error) { return json.Marshal(n.List()) }
 
-// UnmarshalJSON reads a list of texts, and nothing else: null and the like are errors.
+// UnmarshalJSON reads a list of strings; anything else, such as null, is an error.
 func (n *Namespaces) UnmarshalJSON(data []byte) error {
 	var list []*string
 	if !bytes.HasPrefix(data, []byte("[")) || json.Unmarshal(data, &list) != nil || slices.Contains(list, nil) {
@@ -68,13 +68,13 @@ func (n *Namespaces) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Grant is what an identity may do, and where.
+// Grant is the kind and the namespaces of an identity.
 type Grant struct {
 	Kind       Kind
 	Namespaces Namespaces
 }
 
-// Check returns why nobody can have this kind and these namespaces.
+// Check returns an error if the kind and the namespaces are invalid.
 func (g Grant) Check() error {
 	names := g.Namespaces.names
 	switch {
@@ -87,14 +87,14 @@ func (g Grant) Check() error {
 	case !g.Namespaces.all && len(names) == 0:
 		return fmt.Errorf("a person needs a namespace, or %q for all", AllNamespaces)
 	case len(names) > maxNamespaces:
-		return fmt.Errorf("these are %d namespaces, more than %d", len(names), maxNamespaces)
+		return fmt.Errorf("%d namespaces, the maximum is %d", len(names), maxNamespaces)
 	}
 	for i, n := range names {
 		switch {
 		case n == "" || len(n) > maxNamespace || n[0] == '.' || !all(n, ".-_"):
-			return fmt.Errorf("%.40q is not a namespace: use letters, digits, -, _ and ., not a dot first", n)
+			return fmt.Errorf("%.40q is not a valid namespace: use letters, digits, -, _ and ., without a leading dot", n)
 		case slices.Contains(names[:i], n):
-			return fmt.Errorf("the namespace %s stands there twice", n)
+			return fmt.Errorf("the namespace %s is listed twice", n)
 		}
 	}
 	return nil

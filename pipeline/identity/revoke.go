@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Revoke removes the token of a name or an id, or a token itself. No process accepts it when Revoke returns it, also
-// with an error, which is that of log then: log is called once the token is gone.
+// Revoke removes a token, given by its name, its id or itself. No process accepts it once Revoke returns it, even
+// with an error of log, which Revoke calls after the removal.
 func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error) (gone Token, err error) {
 	if token, ok := FromE2B(which); ok {
 		which = token
@@ -28,7 +28,7 @@ func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error
 		all.Tokens = slices.Delete(all.Tokens, i, i+1)
 		return nil
 	})
-	if err != nil && last.ID != "" { // as where the disk is full
+	if err != nil && last.ID != "" { // for example because the disk is full
 		err = t.strike(ctx, last)
 	}
 	if err != nil {
@@ -37,11 +37,11 @@ func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error
 	return last.Token, call(log, last.Token)
 }
 
-// struck is the hash in the place of that of a token which was revoked on a full disk. No token has it.
+// struck replaces the hash of a token that was revoked on a full disk. No token has it.
 var struck = make([]byte, hashSize)
 
-// strike revokes a token in the file as it is: most file systems need no space to write where something is. Its record
-// goes with the next change.
+// strike revokes a token by overwriting its hash in the file: most file systems need no space for that. The next
+// change removes its record.
 func (t *Tokens) strike(ctx context.Context, r record) error {
 	lock, err := t.lock(ctx)
 	if err != nil {
@@ -51,12 +51,12 @@ func (t *Tokens) strike(ctx context.Context, r record) error {
 	return statefile.Overwrite(t.path(), hashText(r.Hash), hashText(struck))
 }
 
-// hashText is a hash as the file has it.
+// hashText returns a hash as it is in the file.
 func hashText(hash []byte) []byte {
 	return []byte(`"` + base64.StdEncoding.EncodeToString(hash) + `"`)
 }
 
-// withoutStruck drops the records of tokens that were revoked in place.
+// withoutStruck drops the records of tokens that strike revoked.
 func (c *content) withoutStruck() {
 	c.Tokens = slices.DeleteFunc(c.Tokens, func(r record) bool { return bytes.Equal(r.Hash, struck) })
 }

@@ -21,61 +21,61 @@ import (
 
 // Errors of changes to the store.
 var (
-	ErrExists  = errors.New("a token of this name exists")
-	ErrUnknown = errors.New("there is no such token")
+	ErrExists  = errors.New("a token with this name exists already")
+	ErrUnknown = errors.New("unknown token")
 )
 
-// Tokens is the store of bearer tokens in a state directory: tokens.json, of mode 0600, which is replaced as a whole,
-// under a lock. Any number of processes may share it, and all see at once what one of them changes. A token itself is
-// not in it.
+// Tokens is the store of bearer tokens in a state directory: tokens.json, with mode 0600, which is replaced as a
+// whole under a lock. Any number of processes may share it; all see changes at once. It does not contain the tokens
+// themselves.
 //
 // The methods may be called concurrently.
 type Tokens struct {
 	dir    string
 	derive func(token string, salt []byte) []byte // counted by tests
 	slots  chan struct{}
-	wrong  *limits // derivations that came to nothing, by id
+	wrong  *limits // failed derivations, by id
 
 	mu       sync.Mutex
 	current  snapshot
-	proved   map[string]proved // by id, of those in current
+	proved   map[string]proved // verified tokens in current, by id
 	touching sync.Mutex
 }
 
-// The files of the store, and the most that it takes: all is read when it changes.
+// Files of the store, and its maximum size: the whole file is read after each change.
 const (
 	tokensFile = "tokens.json"
 	lockFile   = "tokens.lock"
-	newKind    = "tokens" // in the names of files that are being made
+	newKind    = "tokens" // in the names of temporary files
 	maxTokens  = 1000
 	maxFile    = 16 << 20
 	version    = 1
 )
 
-// record is a token as the file has it.
+// record is a token in the file.
 type record struct {
 	Token
-	Key  []byte `json:"key"` // of the MAC in its secret
+	Key  []byte `json:"key"` // key of the MAC in its secret
 	KDF  string `json:"kdf"`
 	Salt []byte `json:"salt"`
 	Hash []byte `json:"hash"`
 }
 
-// content is the file.
+// content is the content of the file.
 type content struct {
 	Version int      `json:"version"`
 	Tokens  []record `json:"tokens"`
 }
 
-// snapshot is the file as it was read. A file that was written less than a second before may have been replaced since
-// by another of the same size and time, as the clock of a file system has steps: it is read again.
+// snapshot is the file as last read. A file that was less than a second old may have been replaced since by another
+// of the same size and time, because file system clocks are coarse: it is read again.
 type snapshot struct {
-	info  fs.FileInfo // nil: there was no file, or nothing was read
-	fresh bool        // it was young then
+	info  fs.FileInfo // nil: no file, or not read yet
+	fresh bool        // the file was young when it was read
 	byID  map[string]record
 }
 
-// List returns the tokens by name, the expired ones among them.
+// List returns the tokens by name, including expired ones.
 func (t *Tokens) List() ([]Token, error) {
 	all, err := t.read()
 	if err != nil {
@@ -89,9 +89,9 @@ func (t *Tokens) List() ([]Token, error) {
 	return list, nil
 }
 
-// Create makes a token with the name, the kind, the namespaces and the end of a spec, and returns it: nothing shows it
-// again. log, if it is not nil, is called before the token exists, and its error prevents that. ErrExists is the error
-// where the name is taken.
+// Create creates a token with the name, the kind, the namespaces and the expiry of spec, and returns it: it can't be
+// read again later. log, if not nil, is called before the token is stored, and its error prevents that. The error is
+// ErrExists if the name is taken.
 func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) (token string, made Token, err error) {
 	if err := spec.Check(); err != nil {
 		return "", made, err
@@ -108,7 +108,7 @@ func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) 
 			return ErrExists
 		}
 		if len(all.Tokens) >= maxTokens {
-			return fmt.Errorf("there are %d tokens, which is the most", maxTokens)
+			return fmt.Errorf("the store has %d tokens, the maximum: revoke some", maxTokens)
 		}
 		all.Tokens = append(all.Tokens, sealed)
 		return call(log, made)
@@ -128,10 +128,10 @@ func call(log func(Token) error, t Token) error {
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
-// lockWait is how long a change waits for other processes, which hold the lock for milliseconds.
+// lockWait bounds the wait for other processes, which hold the lock for milliseconds.
 const lockWait = 10 * time.Second
 
-// change replaces the file by what f makes of it, unless f fails, with others locked out.
+// change applies f to the content of the file and replaces the file, unless f fails. It locks out other processes.
 func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
 	lock, err := t.lock(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
 	return statefile.Replace(t.path(), newKind, data, 0o600)
 }
 
-// lock locks others out of the store until it is closed.
+// lock locks the store until the returned file is closed.
 func (t *Tokens) lock(ctx context.Context) (*os.File, error) {
 	return statefile.LockFile(ctx, filepath.Join(t.dir, lockFile), false, lockWait)
 }
@@ -170,8 +170,8 @@ func (t *Tokens) Freeze(ctx context.Context, f func() error) error {
 
 func (t *Tokens) path() string { return filepath.Join(t.dir, tokensFile) }
 
-// read returns the content of the file. None is an empty store; one that is damaged, or that others may read, is an
-// error.
+// read returns the content of the file. A missing file is an empty store; a damaged file, or one that other users may
+// read, is an error.
 func (t *Tokens) read() (content, error) {
 	all, _, err := t.readFile()
 	return all, err
@@ -183,7 +183,7 @@ func (t *Tokens) readFile() (all content, info fs.FileInfo, err error) {
 		return content{Version: version}, nil, nil
 	}
 	if err != nil {
-		return content{}, nil, fmt.Errorf("the store of tokens: %w", err)
+		return content{}, nil, fmt.Errorf("read the token store: %w", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile))
@@ -191,13 +191,13 @@ func (t *Tokens) readFile() (all content, info fs.FileInfo, err error) {
 		err = all.decode(data)
 	}
 	if err != nil {
-		return content{}, nil, fmt.Errorf("the store of tokens, %q: %w: put a backup back, or move it away and create the tokens again", t.path(), err)
+		return content{}, nil, fmt.Errorf("the token store %q: %w: restore a backup, or move it away and create the tokens again", t.path(), err)
 	}
 	all.withoutStruck()
 	return all, info, nil
 }
 
-// decode takes only what we could have written: what else is in the file may have been an expiry.
+// decode accepts only content that this program could have written: an unknown field may be an expiry.
 func (c *content) decode(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -205,20 +205,20 @@ func (c *content) decode(data []byte) error {
 		return fmt.Errorf("it is damaged: %w", err)
 	}
 	if c.Version != version {
-		return fmt.Errorf("its format is version %d, and this program knows version %d", c.Version, version)
+		return fmt.Errorf("its format is version %d, but this program supports version %d", c.Version, version)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("it is damaged: something follows the tokens")
+		return errors.New("it is damaged: there is text after the tokens")
 	}
 	for _, r := range c.Tokens {
 		if err := r.Check(); err != nil || !isID(r.ID) || len(r.Key) != keySize || r.KDF != kdf || len(r.Salt) != saltSize || len(r.Hash) != hashSize {
-			return errors.New("it is damaged: it has a token that this program would not have written")
+			return errors.New("it is damaged: it has an invalid token")
 		}
 	}
 	return nil
 }
 
-// record returns the record of an id as the file has it now.
+// record returns the current record of an id.
 func (t *Tokens) record(id string) (record, bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,7 +230,7 @@ func (t *Tokens) record(id string) (record, bool, error) {
 	return r, known, nil
 }
 
-// refresh reads the file if it is not the one that was read.
+// refresh reads the file if it has changed.
 func (t *Tokens) refresh() error {
 	info, err := os.Lstat(t.path())
 	old := t.current

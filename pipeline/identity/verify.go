@@ -9,29 +9,29 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The most derivations at once, which bounds what they cost of the cores and of memory: 38 MiB. Those of one id that
-// come to nothing are rare, as the secret had the right MAC.
+// maxDerivations bounds the concurrent derivations, which bounds their cores and memory: 38 MiB. Failed ones of an id
+// are rare, because the secret had a valid MAC.
 const (
 	maxDerivations = 2
 	wrongEvery     = time.Second
 	maxWrong       = 5
 )
 
-// OpenTokens returns the store of a state directory. It does nothing yet.
+// OpenTokens returns the store of a state directory. It does not read it yet.
 func OpenTokens(dir string) *Tokens {
 	return &Tokens{dir: dir, derive: argon, slots: make(chan struct{}, maxDerivations), wrong: newLimits(rate.Every(wrongEvery), maxWrong, maxTokens)}
 }
 
-// proved is a token whose hash was derived once in this process.
+// proved is a token that was verified by a derivation in this process.
 type proved struct {
 	sum     [sha256.Size]byte // of the token
-	hash    []byte            // of its record then
-	touched time.Time         // when its last use was written, or tried to
+	hash    []byte            // hash of its record then
+	touched time.Time         // time of the last attempt to write its use
 }
 
-// Verify returns the identity of a token. One that is not known, wrong or revoked is errInvalid at the cost of a hash,
-// and one that has expired is errLapsed. The first use of a token in this process costs a derivation, each further one
-// a hash; whether it still holds is looked up each time.
+// Verify returns the identity of a token. An unknown, wrong or revoked token is errInvalid at the cost of a hash, and
+// an expired one errLapsed. The first use of a token in this process costs a derivation, each further one a hash; its
+// validity is looked up each time.
 func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
 	r, err := t.findRecord(token)
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
 		if err := t.prove(ctx, r, token); err != nil {
 			return Identity{}, err
 		}
-		if r, err = t.findRecord(token); err == nil && !t.isProved(r.ID, token) { // its record has changed meanwhile
+		if r, err = t.findRecord(token); err == nil && !t.isProved(r.ID, token) { // its record was changed meanwhile
 			err = errInvalid
 		}
 		if err != nil {
@@ -52,7 +52,7 @@ func (t *Tokens) Verify(ctx context.Context, token string) (Identity, error) {
 	return Identity{Name: r.Name, Kind: r.Kind, Source: FromToken, Namespaces: r.Namespaces, Token: r.ID, Expires: r.Expires}, nil
 }
 
-// findRecord returns the record of a token that was made by us, as far as its MAC says.
+// findRecord returns the record of a token whose MAC is valid.
 func (t *Tokens) findRecord(token string) (record, error) {
 	id, ok := parseToken(token)
 	if !ok {
@@ -70,10 +70,10 @@ func (t *Tokens) findRecord(token string) (record, error) {
 	return r, nil
 }
 
-// prove derives the hash of a token, and remembers it if it is the one of the record.
+// prove derives the hash of a token, and remembers the token if the hash matches the record.
 func (t *Tokens) prove(ctx context.Context, r record, token string) error {
 	if wait := t.wrong.wait(r.ID); wait > 0 {
-		return tooMany("too many tries failed", wait)
+		return tooMany("too many failed attempts", wait)
 	}
 	select {
 	case t.slots <- struct{}{}:
@@ -81,7 +81,7 @@ func (t *Tokens) prove(ctx context.Context, r record, token string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if t.isProved(r.ID, token) { // by another call meanwhile
+	if t.isProved(r.ID, token) { // another call has done it meanwhile
 		return nil
 	}
 	if subtle.ConstantTimeCompare(t.derive(token, r.Salt), r.Hash) != 1 {
@@ -97,7 +97,7 @@ func (t *Tokens) prove(ctx context.Context, r record, token string) error {
 	return nil
 }
 
-// isProved reports whether a token was proved before in this process, and its record is still that one.
+// isProved reports whether this process has verified a token, and its record is unchanged.
 func (t *Tokens) isProved(id, token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,20 +106,20 @@ func (t *Tokens) isProved(id, token string) bool {
 	return ok && subtle.ConstantTimeCompare(p.sum[:], sum[:]) == 1
 }
 
-// isValid reports whether an identity that was verified still is one.
+// isValid reports whether a verified identity still has its token.
 func (t *Tokens) isValid(i Identity) bool {
 	r, known, err := t.record(i.Token)
 	return err == nil && known && r.Name == i.Name
 }
 
-// The steps of the time of a token's last use, and how long a request waits for the store to write it.
+// Resolution of the time of a token's last use, and the maximum wait to write it.
 const (
 	usedStep  = time.Hour
 	touchWait = 100 * time.Millisecond
 )
 
-// touch writes that a token is used, once in a step. A disk that is full is no reason to refuse anybody: what can't be
-// written is tried again after a step.
+// touch records the use of a token, once per usedStep. A full disk is no reason to refuse a request: a failed write
+// is tried again after usedStep.
 func (t *Tokens) touch(ctx context.Context, r record, at time.Time) {
 	if at.Sub(r.Used) < usedStep || !t.touching.TryLock() {
 		return

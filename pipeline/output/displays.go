@@ -7,10 +7,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 )
 
-// DisplayOverhead is what a display takes if it is empty, in bytes.
+// DisplayOverhead is the size that counts for an empty display, in bytes.
 const DisplayOverhead = 512
 
-// SizeOf returns the bytes that a display counts for.
+// SizeOf returns the size that counts for a display, in bytes.
 func SizeOf(b kernel.Bundle) int {
 	size := DisplayOverhead
 	for form, data := range b {
@@ -19,22 +19,22 @@ func SizeOf(b kernel.Bundle) int {
 	return size
 }
 
-// maxWaiting is how many bytes of displays wait for a caller who is slow. One waits however large it is.
+// maxWaiting bounds the displays that wait for a slow caller, in bytes. One display of any size may wait.
 const maxWaiting = 8 << 20
 
-// DisplayQueue hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the
-// program. What comes while too much waits is left out, and said to be.
+// DisplayQueue passes a program's displays to its caller, in a goroutine of its own, so that a slow caller does not
+// block the program. If too much waits, it drops displays and reports how many.
 type DisplayQueue struct {
-	to        func(kernel.Bundle) // nil is nobody
+	to        func(kernel.Bundle) // nil discards displays
 	Mu        sync.Mutex
 	Waiting   []kernel.Bundle
-	bytes     int           // of these
-	Lost      int           // displays that are left out behind these
-	more      chan struct{} // has a value while something waits; closed when nothing more comes
-	Delivered chan struct{} // closed when the caller has it all
+	bytes     int           // size of Waiting
+	Lost      int           // displays dropped after Waiting
+	more      chan struct{} // has a value while displays wait; closed by Close
+	Delivered chan struct{} // closed when the caller has all displays
 }
 
-// NewDisplayQueue returns what hands displays to a caller; nil is nobody.
+// NewDisplayQueue returns a queue that calls to for each display; nil discards them.
 func NewDisplayQueue(to func(kernel.Bundle)) *DisplayQueue {
 	s := &DisplayQueue{to: to, more: make(chan struct{}, 1), Delivered: make(chan struct{})}
 	if to == nil {
@@ -61,13 +61,13 @@ func (s *DisplayQueue) nextDisplay() (b kernel.Bundle, ok bool) {
 		s.Waiting = s.Waiting[1:]
 		s.bytes -= SizeOf(b)
 	case s.Lost > 0:
-		b = kernel.Bundle{"text/plain": fmt.Sprintf("%d displays are left out: they came faster than they were read", s.Lost)}
+		b = kernel.Bundle{"text/plain": fmt.Sprintf("%d displays are omitted: they came faster than they were read", s.Lost)}
 		s.Lost = 0
 	}
 	return b, b != nil
 }
 
-// Add hands on one display.
+// Add appends a display.
 func (s *DisplayQueue) Add(b kernel.Bundle) {
 	if s.to == nil {
 		return
@@ -85,5 +85,5 @@ func (s *DisplayQueue) Add(b kernel.Bundle) {
 	}
 }
 
-// Close is called when nothing more is added.
+// Close marks the end of the displays.
 func (s *DisplayQueue) Close() { close(s.more) }

@@ -1,5 +1,5 @@
-// Package output holds what a program writes (stream), and what code displays (displays), for the result and for who
-// looks on, who may be slow.
+// Package output buffers a program's output (stream) and displays (displays) for the result and for observers, who
+// may be slow.
 package output
 
 import (
@@ -14,38 +14,38 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// A Stream keeps the first bytes of what a program wrote, and counts the rest. It stands behind
-// the redactor, so that a secret is gone before it can be cut in half and so pass unseen.
+// A Stream keeps the first bytes of a program's output, and counts the rest. It follows the redactor, because a
+// secret that is cut in half would not be recognized.
 //
-// The caller's live writer follows at its own pace in a goroutine of its own: a writer that blocks
-// must not hold up the program, whose time limit goes on. One that is to have the whole output, more than
-// may be kept, holds it up until loosen is called: there is no other place for what comes.
+// The caller's live writer follows at its own pace in a goroutine of its own: a writer that blocks must not block the
+// program, whose time limit goes on. A writer of the whole output, which may exceed the stored part, does block the
+// program until StopWaitingForReaders is called, because there is no other place for the output.
 type Stream struct {
 	Mu        sync.Mutex
 	more      sync.Cond
 	text      []byte
-	safe      int // how much of text can no longer be cut off, and may be shown
+	safe      int // length of text that will not be cut, so it can be read
 	max       int64
 	cut       int64
 	closed    bool
-	Delivered chan struct{} // closed when the live writer has it all, or failed
-	Unread    *readerWindow // what the live writer is still to get, where it is to have all; else nil
+	Delivered chan struct{} // closed when the live writer has all output, or failed
+	Unread    *readerWindow // output on its way to a live writer of the whole output, else nil
 }
 
-// readerWindow is a part of an output on its way to its reader.
+// readerWindow is the part of an output that is on its way to its reader.
 type readerWindow struct {
 	Text  []byte
-	sum   hashing.Hash // SHA-256 of all that has come
-	came  int64        // bytes
-	loose bool         // nobody writes for long any more, so it may grow
+	sum   hashing.Hash // SHA-256 of the output so far
+	came  int64        // bytes of the output so far
+	loose bool         // the output ends soon, so the window may grow
 	gone  bool         // the reader has failed
 }
 
-// MaxWindow is how much waits for a reader, in bytes, before the program does: four times a pipe.
+// MaxWindow is the number of bytes that wait for a reader before the program blocks: four times a pipe.
 const MaxWindow = 256 << 10
 
-// NewStream returns a stream that keeps max bytes, and hands what comes to live, which may be nil: all of it if whole
-// says so.
+// NewStream returns a stream that keeps max bytes, and passes them to live, which may be nil: with whole, it passes
+// all output.
 func NewStream(max int64, live io.Writer, whole bool) *Stream {
 	s := &Stream{max: max, Delivered: make(chan struct{})}
 	if whole && live != nil {
@@ -65,7 +65,7 @@ func NewStream(max int64, live io.Writer, whole bool) *Stream {
 	return s
 }
 
-// Write never fails, and waits for no live writer but one that is to have all.
+// Write never fails. It waits only for a live writer of the whole output.
 func (s *Stream) Write(b []byte) (int, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 		s.text = s.text[:len(s.text)-half]
 		s.cut = int64(n) - room + int64(half)
 	}
-	// Close to the end a character that is not yet complete may be cut off, so it is not shown.
+	// Near the limit, an incomplete character may still be cut, so it can't be read yet.
 	s.safe = len(s.text)
 	if s.cut == 0 && int64(s.safe) > s.max-utf8.UTFMax {
 		s.safe -= safetext.UnfinishedRune(s.text)
@@ -101,14 +101,14 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// IsFull reports whether what is written next is only counted.
+// IsFull reports whether further output is only counted.
 func (s *Stream) IsFull() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.Unread == nil && s.cut > 0
 }
 
-// Skip counts bytes that come to a full stream, and were not written.
+// Skip counts bytes that a full stream did not receive.
 func (s *Stream) Skip(n int64) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -123,8 +123,8 @@ func (s *Stream) Close() {
 	s.more.Broadcast()
 }
 
-// StopWaitingForReaders has Write wait for nobody from now on: the program has ended, or is being ended, and what it leaves in its
-// pipes is at most a mebibyte.
+// StopWaitingForReaders makes Write wait for nothing from now on: the program has ended, or is ending, and its pipes
+// hold at most a mebibyte.
 func (s *Stream) StopWaitingForReaders() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -134,7 +134,8 @@ func (s *Stream) StopWaitingForReaders() {
 	}
 }
 
-// CopyParts has f take the parts of a stream, which next returns by how many bytes were before, to its end or an error of f.
+// CopyParts calls f with the parts of a stream, to its end or an error of f. next returns the part after a number of
+// bytes.
 func CopyParts(next func(after int) (part []byte, ok bool), f func(part []byte) error) error {
 	for done := 0; ; {
 		part, ok := next(done)
@@ -148,7 +149,7 @@ func CopyParts(next func(after int) (part []byte, ok bool), f func(part []byte) 
 	}
 }
 
-// dropUnread gives up what still waits for the live writer.
+// dropUnread drops the output that still waits for the live writer.
 func (s *Stream) dropUnread() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -158,7 +159,7 @@ func (s *Stream) dropUnread() {
 	}
 }
 
-// nextPart waits for what comes after the first bytes. What it returns is never changed.
+// nextPart waits for output after the first bytes. The returned slice is never changed.
 func (s *Stream) nextPart(after int) ([]byte, bool) {
 	w := s.Unread
 	if w == nil {
@@ -175,8 +176,8 @@ func (s *Stream) nextPart(after int) ([]byte, bool) {
 	return part, len(part) > 0
 }
 
-// Stored waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never
-// changed.
+// Stored waits for stored output after the first bytes, until the stream is closed or ctx ends. The returned slice is
+// never changed.
 func (s *Stream) Stored(ctx context.Context, after int) ([]byte, bool) {
 	stop := context.AfterFunc(ctx, func() {
 		s.Mu.Lock()
@@ -192,15 +193,15 @@ func (s *Stream) Stored(ctx context.Context, after int) ([]byte, bool) {
 	return s.text[after:s.safe:s.safe], s.safe > after
 }
 
-// Contents returns the text and how many bytes were cut off. Call it after Close.
+// Contents returns the stored text and the number of bytes cut off. It must be called after Close.
 func (s *Stream) Contents() (string, int64) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return string(s.text), s.cut
 }
 
-// DeliveredHash is the SHA-256 of the whole output, and its length, where the live writer was to have all. Call it after
-// Close.
+// DeliveredHash returns the SHA-256 and the length of the whole output, if the live writer received all of it. It
+// must be called after Close.
 func (s *Stream) DeliveredHash() (sum string, bytes int64, ok bool) {
 	if s == nil || s.Unread == nil {
 		return "", 0, false

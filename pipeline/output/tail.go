@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Tail keeps the last bytes of what is written to it.
+// Tail keeps the last bytes written to it.
 type Tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// maxTail is how much of its output a run in the background shows, in bytes.
+// maxTail bounds the displayed output of a background run, in bytes.
 const maxTail = 4 << 10
 
 // Write implements [io.Writer].
@@ -23,7 +23,7 @@ func (t *Tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns the last output, from its first whole character on.
+// String returns the last output, from its first complete character.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

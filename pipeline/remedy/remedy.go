@@ -1,5 +1,5 @@
-// Package remedy has texts that tell callers what to do, in which each caller reads its own names of parameters and
-// commands.
+// Package remedy has texts that tell callers how to solve a problem. Each interface renders them with its own names
+// of parameters and commands.
 package remedy
 
 import (
@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// A Text is what stands one behind the other: a Name, a Part, and the rest as fmt prints it.
+// A Text is a sequence of Names, Parts, and other values, which fmt prints.
 type Text []any
 
-// A Name is a parameter or what else a caller can do, as the command line says it. A value stands for its %s, or behind
-// it.
+// A Name is a parameter or an action, in the words of the command line. A value replaces its %s, or follows it.
 type Name string
 
 // A Part is a Name with a value.
@@ -41,10 +40,10 @@ const (
 	Setting                Name = "%s in the configuration"
 	Command                Name = "%v" // Packages is "%s"
 	AddAgain               Name = "add it again with --replace"
-	OtherPage              Name = "read another page, or have the host added to web.allow in the configuration"
+	OtherPage              Name = "read another page, or ask the operator to add the host to web.allow in the configuration"
 )
 
-// What callers can do otherwise.
+// Other actions of callers.
 const (
 	Run, Exec, Stored, FetchPage  Name = "sandboxmcp run", "sandboxmcp session exec", "sandboxmcp artifacts", "sandboxmcp web fetch"
 	FindSession, NoSession        Name = "sandboxmcp session list", "use sandboxmcp run"
@@ -52,25 +51,25 @@ const (
 	OtherLanguage, SetLimits      Name = "sandboxmcp session create --language LANGUAGE", "sandboxmcp limits --session ID"
 	Inspect, Bridge, FromKey      Name = "sandboxmcp inspect", "sandboxmcp bridge", "--from-key"
 	Install, Packages, ForProgram Name = "sandboxmcp install", "%s", "--language %s"
-	ForSession, InstallMissing    Name = "%.0s", "" // only agents install for a session; what a script lacks may be beside it
+	ForSession, InstallMissing    Name = "%.0s", "" // only agents install for a session; a script's missing module may be a file beside it
 
 	Raise            Name = "raise %s in the configuration"
 	AskEgress        Name = "sandboxmcp egress DOMAIN --namespace NS"
-	AskCommand       Name = `add "%s" to host.allowed in the configuration, or type this at a terminal, where you are asked`
+	AskCommand       Name = `add "%s" to host.allowed in the configuration, or type this at a terminal, which asks you`
 	AskDirectory     Name = "add the directory to host.%s in the configuration"
-	AllowedDirectory Name = "name one below a directory that is allowed, as sandboxmcp host access list shows them"
-	SeeLog           Name = "see sandboxmcp audit verify and sandboxmcp key show, where the log is"
-	FreeLog          Name = "free some disk space, or delete old files of the log: sandboxmcp audit rotate --keep 90d, where the log is"
+	AllowedDirectory Name = "name one below an allowed directory: sandboxmcp host access list"
+	SeeLog           Name = "run sandboxmcp audit verify and sandboxmcp key show on the machine with the log"
+	FreeLog          Name = "free some disk space, or delete old files of the log: sandboxmcp audit rotate --keep 90d on its machine"
 	Replace          Name = "--mode overwrite or append, or for a copy --overwrite,"
 )
 
-// Error is an error with a remedy, which stands behind it.
+// Error is an error followed by a remedy.
 type Error struct {
 	err    error
 	remedy Text
 }
 
-// For returns err with a remedy.
+// For adds a remedy to err.
 func For(err error, do ...any) error { return &Error{err, do} }
 
 func (e *Error) Error() string { return e.err.Error() + ": " + e.remedy.String() }
@@ -78,7 +77,7 @@ func (e *Error) Error() string { return e.err.Error() + ": " + e.remedy.String()
 // Unwrap returns the error without the remedy.
 func (e *Error) Unwrap() error { return e.err }
 
-// Split returns an error's text without the remedy at its end, and that remedy.
+// Split returns an error's text without its remedy, and the remedy.
 func Split(err error) (reason string, do Text) {
 	if e, is := errors.AsType[*Error](err); is {
 		if before, last := strings.CutSuffix(err.Error(), e.Error()); last {
@@ -88,7 +87,7 @@ func Split(err error) (reason string, do Text) {
 	return err.Error(), nil
 }
 
-// In returns the text with the words of a caller for its parts.
+// In renders the text, with the words of a caller for its Names and Parts.
 func (t Text) In(words func(Part) string) string {
 	own := slices.Clone(t)
 	for i, a := range t {
@@ -102,10 +101,10 @@ func (t Text) In(words func(Part) string) string {
 	return fmt.Sprint(own...)
 }
 
-// String returns the text in words of the command line.
+// String renders the text in words of the command line.
 func (t Text) String() string { return t.In(Part.String) }
 
-// String returns what people type.
+// String returns the text that people type.
 func (p Part) String() string {
 	switch {
 	case p.Name == Packages:
@@ -116,7 +115,7 @@ func (p Part) String() string {
 	return strings.TrimRight(string(p.Name)+" "+p.Value, " ")
 }
 
-// Clean returns the text with what clean makes of each string in it.
+// Clean applies clean to each string in the text.
 func (t Text) Clean(clean func(string) string) Text {
 	own := slices.Clone(t)
 	for i, a := range t {
@@ -130,13 +129,13 @@ func (t Text) Clean(clean func(string) string) Text {
 	return own
 }
 
-// IsZero reports whether the text says nothing.
+// IsZero reports whether the text is empty.
 func (t Text) IsZero() bool { return t.String() == "" }
 
-// MarshalText writes the text in words of the command line.
+// MarshalText renders the text in words of the command line.
 func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads a text whose parts are not known any more.
+// UnmarshalText reads a rendered text, as one string.
 func (t *Text) UnmarshalText(b []byte) error {
 	*t = Text{string(b)}
 	return nil

@@ -42,8 +42,8 @@ func TestData(t *testing.T) {
 	}
 	for name, q := range map[string]doing{
 		"choose from: gone, own, sets": doingOf(run.Request{Language: "shell", Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"../sets"}}}),
-		"is not there":                 doingOf(session.New{Language: "shell", Data: []string{"gone"}}),
-		"sandboxmcp's own":             doingOf(session.New{Language: "shell", Data: []string{"own"}}),
+		"does not exist":               doingOf(session.New{Language: "shell", Data: []string{"gone"}}),
+		"belongs to sandboxmcp":        doingOf(session.New{Language: "shell", Data: []string{"own"}}),
 		"can't have mounts":            doingOf(run.Request{Where: run.Where{Session: s.ID}, Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"sets"}}}),
 	} {
 		_, err := q(t.Context(), p)

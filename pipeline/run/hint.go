@@ -27,8 +27,8 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 				add(text...)
 			}
 		}
-		reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: give it more with ", remedy.Timeout.With("SECONDS"))
-		reached("ram", "the memory limit for all of its processes was ", e.limits.RAM>>20, " MB: give it more with ", remedy.RAM.With("MB"))
+		reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: raise it with ", remedy.Timeout.With("SECONDS"))
+		reached("ram", "the memory limit for all of its processes was ", e.limits.RAM>>20, " MB: raise it with ", remedy.RAM.With("MB"))
 		reached("processes", "the limit was ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
 		reached("disk", "/workspace, /tmp and /dev/shm hold ", e.limits.Disk>>20, " MB together: allow more with ", remedy.Disk.With("MB"))
 	}

@@ -105,7 +105,7 @@ func (p *inputWriter) input(ctx context.Context, in Input) error {
 	}
 	name := cmp.Or(in.Name, filepath.Base(in.Host))
 	if ours := p.ours().PlaceAround(containment.ResolveLinks(in.Host)); ours != "" {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %s is, or is in, %s, which belongs to sandboxmcp", in.Host, ours), "copy other files")
 	}
 	f, info, err := hostfs.Open(in.Host)
 	if errors.Is(err, syscall.EISDIR) {

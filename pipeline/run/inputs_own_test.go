@@ -24,7 +24,7 @@ func TestInputsAreNotOurs(t *testing.T) {
 	})
 	for _, name := range []string{"state", "state/keys", "state/keys/signing.key", "config.yaml", "link"} {
 		_, err := r.Shell("true", func(q *run.Request) { q.Inputs = []run.Input{{Host: filepath.Join(dir, name)}} })
-		if err == nil || !strings.Contains(err.Error(), "which is sandboxmcp's own") {
+		if err == nil || !strings.Contains(err.Error(), "which belongs to sandboxmcp") {
 			t.Errorf("input %s: %v; want a refusal", name, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestCellInputsAreNotOurs(t *testing.T) {
 	_, _, err := pipeline.Do(t.Context(), p, run.Request{
 		Where: run.Where{Session: s.ID}, Code: []byte("1"), Inputs: []run.Input{{Host: filepath.Join(dir, "state/keys/signing.key")}},
 	})
-	if err == nil || !strings.Contains(err.Error(), "which is sandboxmcp's own") {
+	if err == nil || !strings.Contains(err.Error(), "which belongs to sandboxmcp") {
 		t.Errorf("input of a cell: %v; want a refusal", err)
 	}
 }

@@ -136,17 +136,17 @@ func TestOwnKernelRefused(t *testing.T) {
 	s := pipelinetest.Open(t, p, session.New{Language: "perl"})
 	python := pipelinetest.Open(t, p, session.New{})
 	for want, q := range map[string]doing{
-		"its language has no kernel (run it without one, or name a kernel as runtimes.c.kernel in the configuration)": doingOf(session.New{Language: "C"}),
-		"has no kernel":                 doingOf(session.NewContext{Session: python.ID, Language: "c"}),
-		"none needs no-such-program":    doingOf(session.New{Language: "none"}),
-		"the session runs perl":         doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "python", Code: []byte("1")}),
-		"runs perl, and this is python": doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```python\n1\n```")}),
-		"runs python, and this is perl": doingOf(run.Request{Where: run.Where{Session: python.ID}, Language: "perl", Code: []byte("1")}),
-		"runs perl, and this is c":      doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```c\n1\n```")}),
-		"be checked without running":    doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
-		"is empty":                      doingOf(run.Request{Where: run.Where{Session: s.ID}}),
-		"not perl":                      doingOf(session.New{Language: "perl", Tools: []session.Tool{{Name: "f"}}}),
-		`has no variable "nope"`:        doingOf(session.Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
+		"the language has no kernel (run it without a session, or set a kernel in runtimes.c.kernel in the configuration)": doingOf(session.New{Language: "C"}),
+		"has no kernel":                      doingOf(session.NewContext{Session: python.ID, Language: "c"}),
+		"none needs no-such-program":         doingOf(session.New{Language: "none"}),
+		"the session runs perl":              doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "python", Code: []byte("1")}),
+		"runs perl, but this code is python": doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```python\n1\n```")}),
+		"runs python, but this code is perl": doingOf(run.Request{Where: run.Where{Session: python.ID}, Language: "perl", Code: []byte("1")}),
+		"runs perl, but this code is c":      doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```c\n1\n```")}),
+		"be checked without running":         doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
+		"is empty":                           doingOf(run.Request{Where: run.Where{Session: s.ID}}),
+		"not perl":                           doingOf(session.New{Language: "perl", Tools: []session.Tool{{Name: "f"}}}),
+		`has no variable "nope"`:             doingOf(session.Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
 		"use python, node, shell or r (or one of the operator's own: none, perl)": doingOf(session.New{Language: "cobol"}),
 	} {
 		_, err := q(t.Context(), p)

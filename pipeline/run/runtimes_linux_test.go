@@ -65,7 +65,7 @@ func TestRuntimes(t *testing.T) {
 		"is empty":               doingOf(run.Request{Language: "perl"}),
 		"no command that checks": doingOf(run.Request{Language: "none", CheckOnly: true, Code: []byte("x")}),
 		"be checked without":     doingOf(run.Request{Language: "python", CheckOnly: true, Code: []byte("x")}),
-		"without a session":      doingOf(session.New{Language: "perl"}),
+		"sessions can't run":     doingOf(session.New{Language: "perl"}),
 		"unknown language":       doingOf(run.Request{Language: "cobol", Code: []byte("x")}),
 	} {
 		_, err := q(t.Context(), p)

@@ -169,7 +169,7 @@ func TestTooManyWait(t *testing.T) {
 		}
 	}
 	j := resume(t, p, startJob(t, p, s, "from tools import search, ToolError\ntry: search()\nexcept ToolError as e: text = str(e)\ntext"))
-	if j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "16 executions wait for results of tools already") {
+	if j.Result == nil || !strings.Contains(j.Result.Value["text/plain"], "16 executions wait for results of tools, the maximum") {
 		t.Errorf("one too many: %+v %+v", j.Calls, j.Result)
 	}
 	if r := pipelinetest.Rows(t, log, "session.tool_answered"); len(r) != 1 || !strings.Contains(r[0], `"ended":"refused"`) {

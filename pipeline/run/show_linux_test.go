@@ -110,7 +110,7 @@ func TestFence(t *testing.T) {
 		{"python", "", "````text\nprint('''\n```\n''')\n````", "\n```\n\n"},
 		{"node", "", "```js\nlet = = 1\n```", "script:2:"},
 		{"", session, "```python\nprint(5)\n```", "5\n"},
-		{"", session, "```bash\nls\n```", "the session runs python, and this is shell"},
+		{"", session, "```bash\nls\n```", "the session runs python, but this code is shell"},
 		{"python", "", "```python\nprint(1)\n```\n```python\nprint(2)\n```", "SyntaxError"},
 		{"shell", "", "echo '```'", "```\n"},
 	} {

@@ -208,8 +208,8 @@ func TestLeftOut(t *testing.T) {
 	s.Close()
 	<-s.Delivered
 	for _, want := range [][]string{
-		{"0", "1", "4 displays are left out: they came faster than they were read", "later"},
-		{"0", "1", "2", "3 displays are left out: they came faster than they were read", "later"},
+		{"0", "1", "4 displays are omitted: they came faster than they were read", "later"},
+		{"0", "1", "2", "3 displays are omitted: they came faster than they were read", "later"},
 	} {
 		if slices.Equal(got, want) {
 			return

@@ -7,13 +7,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Pool counts the sandboxes of one backend that are ready for programs of one language, whatever their limits.
+// Pool counts the idle sandboxes of one backend and language, with any limits.
 type Pool struct {
 	Backend string `json:"backend"`
 	backends.Pool
 }
 
-// HitRate is the part of the programs that found a sandbox ready, 0 where none has come.
+// HitRate returns the share of programs that found an idle sandbox, 0 without programs.
 func (p Pool) HitRate() float64 {
 	if p.Hits+p.Misses == 0 {
 		return 0
@@ -21,8 +21,7 @@ func (p Pool) HitRate() float64 {
 	return float64(p.Hits) / float64(p.Hits+p.Misses)
 }
 
-// pools asks all backends, and adds up what they set apart by limits: callers choose those, so that there
-// may be many.
+// pools adds up the pools of all backends regardless of limits: callers choose those, so there may be many.
 func pools(p *pipeline.Pipeline) (all []Pool) {
 	for _, b := range p.Config.Backends {
 		for _, one := range b.Pools() {

@@ -1,4 +1,4 @@
-// Package status adds up what a pipeline has done and has under way.
+// Package status computes figures about the finished and running work of a pipeline.
 package status
 
 import (
@@ -13,17 +13,17 @@ import (
 // Stats are figures of a running server.
 type Stats struct {
 	Began    time.Time        `json:"began"`
-	Running  int              `json:"running"` // slots of the queue that are taken
+	Running  int              `json:"running"` // taken slots of the queue
 	Waiting  int              `json:"waiting"`
 	Slots    int              `json:"slots"`
-	Runs     map[string]int64 `json:"runs"`     // how many ended in which way, since Began
-	Sessions map[string]int   `json:"sessions"` // how many there are in which state
-	Jobs     int              `json:"jobs"`     // runs in the background that still run
-	// P50, P90 and P99 are of the last 1000 runs, from request to result, in milliseconds.
+	Runs     map[string]int64 `json:"runs"`     // number of runs since Began, by their end
+	Sessions map[string]int   `json:"sessions"` // number of sessions, by state
+	Jobs     int              `json:"jobs"`     // running background runs
+	// P50, P90 and P99 are percentiles of the last 1000 runs, from request to result, in milliseconds.
 	P50 float64 `json:"p50_ms"`
 	P90 float64 `json:"p90_ms"`
 	P99 float64 `json:"p99_ms"`
-	// Pools are what is kept ready for programs that may come: one for each backend and language.
+	// Pools are the idle sandboxes: one entry for each backend and language.
 	Pools []Pool `json:"pools,omitempty"`
 }
 

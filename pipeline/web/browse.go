@@ -119,7 +119,7 @@ func (b *browsing) checkContained() error {
 	}
 	if b.Base == "landlock" {
 		return &pipeline.Error{Stage: pipeline.StageEgress, Layer: backends.LayerNet, Denied: true,
-			Reason: "the profile landlock has no network of its own that could lead out, and no browser runs without one", Remedy: pipeline.Remedy{"use the profile hardened"}}
+			Reason: "the profile landlock has no network namespace for egress, which a browser needs", Remedy: pipeline.Remedy{"use the profile hardened"}}
 	}
 	limits, err := browserLimits(b.Pipeline.Config.Caps)
 	if err != nil {

@@ -144,7 +144,7 @@ func (b *browsing) explain(err error, out backends.Result) error {
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20)}).WithCause(err)
 	case errors.Is(err, browser.ErrNoAnswer):
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", pipeline.FormatNumber(b.Timeout.Seconds())),
-			Remedy: pipeline.Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).WithCause(err)
+			Remedy: pipeline.Remedy{"raise it with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).WithCause(err)
 	case errors.Is(err, browser.ErrDownload):
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).WithCause(err)
 	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):

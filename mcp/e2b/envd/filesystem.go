@@ -169,7 +169,7 @@ func (s *Server) addWatcher(id string, v *watcher) error {
 		}
 	}
 	if s.closed {
-		return faultf(unavailable, "the server ends")
+		return faultf(unavailable, "the server is shutting down")
 	}
 	if n >= maxWatchers {
 		return faultf(resourceExhausted, "the sandbox has %d watchers, the maximum: remove one", n)

@@ -1,9 +1,8 @@
-// Package notify shows questions on the desktop of the user that the server runs as, by notify-send, where that is
-// installed.
+// Package notify shows questions on the desktop of the server's user with notify-send, if installed.
 //
-// A notification says who asks for what, and the command that answers. It answers nothing itself: a button that
-// approves would be one that any program in the session could press for a person, and one that is too easily pressed
-// by mistake. What can't be shown is not: questions neither wait for the desktop nor depend on it.
+// A notification shows the agent's request and the command that answers it. It has no buttons: any program in the
+// desktop session could press one, and a person could press it by mistake. Questions do not depend on the desktop: a
+// failed notification is dropped.
 package notify
 
 import (
@@ -18,8 +17,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// Send returns a function that shows a question with a program, notify-send, in an environment. It returns at once.
-// Four are sent at a time, each within five seconds; more are no help, and sandboxmcp approvals has all.
+// Send returns a function that shows a question with program, notify-send, in an environment, and returns at once. At
+// most four notifications are sent at a time, each within five seconds; further ones are dropped, and sandboxmcp
+// approvals lists all.
 func Send(program string, environ []string) func(approval.Question) {
 	room := make(chan struct{}, 4)
 	return func(q approval.Question) {
@@ -37,11 +37,11 @@ func Send(program string, environ []string) func(approval.Question) {
 	}
 }
 
-// textOf returns the title and the body of a notification, in which nothing that an agent chose is markup for the
-// desktop, or an escape for notify-send, which resolves those of C.
+// textOf returns the title and the body of a notification. Text of an agent is escaped, so it is neither markup for
+// the desktop nor a C escape, which notify-send resolves.
 func textOf(q approval.Question) []string {
 	body := "for " + q.For.String() + "\nlook at it with: sandboxmcp approvals\nanswer with: sandboxmcp approve " + q.ID
-	if q.Run != "" { // the reason of a run is ours, and says nothing that the question does not
+	if q.Run != "" { // we set the reason of a run, and it repeats the question
 		q.Reason = ""
 	}
 	for _, f := range [][2]string{{"the agent says: ", q.Reason}, {"client ", q.Client}, {"session ", q.Session}, {"namespace ", q.Namespace}, {"", q.What}} {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// keyAge is how long a secret is used before it is asked for again.
+// keyAge is the time for which a secret is used before it is read again.
 const keyAge = time.Minute
 
-// leastKey is the least that the specification allows, in bytes.
+// leastKey is the minimum that the specification allows, in bytes.
 const leastKey = 24
 
 // key signs posts.
@@ -26,7 +26,7 @@ type key struct {
 	read   time.Time
 }
 
-// newKey returns nil where nothing is to be signed.
+// newKey returns nil if posts are not signed.
 func newKey(source func() ([]byte, error)) (*key, error) {
 	if source == nil {
 		return nil, nil
@@ -37,26 +37,26 @@ func newKey(source func() ([]byte, error)) (*key, error) {
 	return k, err
 }
 
-// fetch reads the secret, as it is or as "whsec_" and base64.
+// fetch reads the secret: raw bytes, or "whsec_" and base64.
 func (k *key) fetch() ([]byte, error) {
 	secret, err := k.source()
 	if err != nil {
-		return nil, fmt.Errorf("the secret that the webhook is signed with: %w", err)
+		return nil, fmt.Errorf("read the signing secret of the webhook: %w", err)
 	}
 	defer clear(secret)
 	b := bytes.TrimSpace(secret)
 	if text, coded := bytes.CutPrefix(b, []byte("whsec_")); !coded {
 		b = bytes.Clone(b)
 	} else if b, err = base64.StdEncoding.AppendDecode(nil, text); err != nil {
-		return nil, errors.New("the secret that the webhook is signed with is not base64 after whsec_") // the error would quote it
+		return nil, errors.New("the signing secret of the webhook is not base64 after whsec_") // the error would quote it
 	}
 	if len(b) < leastKey {
-		return nil, fmt.Errorf("the secret that the webhook is signed with has %d bytes, and needs %d at least: whsec_ and the output of openssl rand -base64 32 make a good one", len(b), leastKey)
+		return nil, fmt.Errorf("the signing secret of the webhook has %d bytes, at least %d are required: use whsec_ and the output of openssl rand -base64 32", len(b), leastKey)
 	}
 	return b, nil
 }
 
-// current returns the secret. One that can't be read any more is used on.
+// current returns the secret. If reading fails, the previous one stays in use.
 func (k *key) current() ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -35,7 +35,7 @@ type details struct {
 	Details   map[string]any `json:"details,omitempty"`
 }
 
-// deliver posts e until somebody takes it, or there is no hope.
+// deliver posts e until the receiver accepts it, or further tries are useless.
 func (s *Sender) deliver(e event.Event) {
 	body, err := json.Marshal(message{e.Name, e.Time.UTC(), details{e.Seq, e.Run, e.Namespace, e.Data}})
 	if err != nil {
@@ -63,14 +63,14 @@ func (s *Sender) dropEvent(err error) {
 	s.mu.Unlock()
 }
 
-// backOff returns how long to wait after the given try: twice as long each time, a part of it by chance so
-// that not all come back at once, and no less than the receiver has asked for.
+// backOff returns the wait after a failed try: it doubles each time, is partly random so that not all senders return
+// at once, and is at least the time that the receiver requested.
 func (s *Sender) backOff(try int, asked time.Duration) time.Duration {
 	d := min(s.pace.first<<(try-1), s.pace.longest)
 	return max(d/2+rand.N(d/2+1), min(asked, s.pace.longest))
 }
 
-// sleep reports whether there is time for another try.
+// sleep waits, and returns false if the sender closes meanwhile.
 func (s *Sender) sleep(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -80,10 +80,10 @@ func (s *Sender) sleep(d time.Duration) bool {
 	}
 }
 
-// never is a wait after which nobody need try again.
+// never, as a wait, means that a further try is useless.
 const never = -1
 
-// post tries once. With an error it returns how long the receiver wants to be left alone, or never.
+// post tries once. With an error it returns the wait that the receiver requested, or never.
 func (s *Sender) post(id string, body []byte) (wait time.Duration, err error) {
 	req, err := s.request(id, body)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Sender) post(id string, body []byte) (wait time.Duration, err error) {
 	}
 	resp, err := s.client.Do(req)
 	if e := (*url.Error)(nil); errors.As(err, &e) {
-		err = e.Err // the address may hold a token
+		err = e.Err // drop the address, which may contain a token
 	}
 	if err != nil {
 		return 0, fmt.Errorf("post: %w", err)
@@ -104,7 +104,7 @@ func (s *Sender) post(id string, body []byte) (wait time.Duration, err error) {
 func (s *Sender) request(id string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(s.postCtx, http.MethodPost, s.c.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("make the request: the address can't be used")
+		return nil, errors.New("create the request: the address is invalid")
 	}
 	now := time.Now()
 	req.Header.Set("Content-Type", "application/json")
@@ -114,29 +114,29 @@ func (s *Sender) request(id string, body []byte) (*http.Request, error) {
 	if s.key != nil {
 		key, err := s.key.current()
 		if err != nil {
-			s.c.Log.Warn("webhook: the secret of before is used on", "why", err)
+			s.c.Log.Warn("webhook: the secret can't be read, so the previous one stays in use", "why", err)
 		}
 		req.Header.Set("webhook-signature", sign(key, id, now, body))
 	}
 	return req, nil
 }
 
-// checkResponse returns the error in a receiver's answer, and how long to wait before the next try.
+// checkResponse returns the error in a receiver's answer, and the wait before the next try.
 func (s *Sender) checkResponse(resp *http.Response) (wait time.Duration, err error) {
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return 0, nil
 	case code == http.StatusGone:
 		if !s.gone.Swap(true) {
-			s.c.Log.Error("webhook: the receiver wants no more events (410 Gone), and gets none until the next start")
+			s.c.Log.Error("webhook: the receiver refused further events (410 Gone), so none are sent until the next start")
 		}
-		return never, errors.New("the receiver wants no more events")
+		return never, errors.New("the receiver refused further events")
 	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests || code >= 500:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return time.Duration(min(max(0, seconds), 3600)) * time.Second, fmt.Errorf("the receiver says %d %s", code, http.StatusText(code))
+		return time.Duration(min(max(0, seconds), 3600)) * time.Second, fmt.Errorf("the receiver answered %d %s", code, http.StatusText(code))
 	case code >= 300 && code < 400:
-		return never, fmt.Errorf("the receiver says %d, and redirects are not followed: configure the address that it leads to", code)
+		return never, fmt.Errorf("the receiver answered %d, and redirects are not followed: configure the target address", code)
 	default:
-		return never, fmt.Errorf("the receiver says %d %s", code, http.StatusText(code))
+		return never, fmt.Errorf("the receiver answered %d %s", code, http.StatusText(code))
 	}
 }

@@ -1,12 +1,11 @@
-// Package webhook posts events to an address that the operator names, signed as the Standard Webhooks
-// specification says: https://www.standardwebhooks.com.
+// Package webhook posts events to an address of the operator, signed according to the Standard Webhooks
+// specification: https://www.standardwebhooks.com.
 //
-// Each event is a POST of its own, whose body is {"type": name, "timestamp": RFC 3339, "data": {"seq",
-// "run", "namespace", "details"}}. An answer of 2xx takes it. No answer, 408, 425, 429 and 5xx are tried
-// again, with the same webhook-id, for about a minute; anything else, redirects among it, loses that
-// event, and 410 ends the posting. Several are on their way at once, so they may arrive in another
-// order: seq has theirs. What can't be posted in time is dropped, counted and logged; nothing waits
-// for it, and the audit log has it all.
+// Each event is a POST of its own, whose body is {"type": name, "timestamp": RFC 3339, "data": {"seq", "run",
+// "namespace", "details"}}. A 2xx answer accepts it. After no answer, 408, 425, 429 and 5xx it is tried again, with
+// the same webhook-id, for about a minute; any other answer, including redirects, loses the event, and 410 ends the
+// posting. Several posts run at once, so they may arrive out of order: seq has the order. Events that can't be posted
+// in time are dropped, counted and logged; nothing waits for them, and the audit log has them all.
 package webhook
 
 import (
@@ -27,33 +26,32 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// Config names the receiver, and what it is sent.
+// Config names the receiver and its events.
 type Config struct {
 	URL   string
 	Kinds []string // names of events, or [event.All] alone
-	// Secret returns the bytes that posts are signed with; nil: they are not signed. It is asked at the
-	// start, and again at most once a minute, so that a new secret is used without a restart. The
-	// bytes are the caller's to give away: they are overwritten after use.
+	// Secret returns the bytes that sign posts; nil leaves posts unsigned. It is called at the start, and later at
+	// most once a minute, so that a new secret needs no restart. The returned bytes are overwritten after use.
 	Secret  func() ([]byte, error)
 	Bus     *event.Bus
-	Log     *slog.Logger   // nil says nothing
-	Roots   *x509.CertPool // that the server's certificate is verified with; nil are the machine's
+	Log     *slog.Logger   // nil logs nothing
+	Roots   *x509.CertPool // verify the server's certificate; nil: the system roots
 	Version string         // of sandboxmcp, for the User-Agent
 }
 
-// Bounds of what is kept and how long it is tried. An event has at most 32 KiB.
+// Bounds of the queue and of the tries. An event has at most 32 KiB.
 const (
-	queued    = 1000 // events that wait to be posted
+	queued    = 1000 // events waiting to be posted
 	answering = 10 * time.Second
 	tries     = 8
 )
 
-// pace is how fast a sender gives up.
+// pace has the times after which a sender gives up.
 type pace struct {
 	first, longest time.Duration // between two tries of one event
 	answer         time.Duration // for one try
-	grace          time.Duration // for what waits at Close
-	report         time.Duration // between two lines of the log about what was lost
+	grace          time.Duration // for waiting events at Close
+	report         time.Duration // between two log lines about lost events
 }
 
 var usual = pace{first: 500 * time.Millisecond, longest: 30 * time.Second, answer: answering, grace: 3 * time.Second, report: 10 * time.Second}
@@ -62,40 +60,40 @@ var usual = pace{first: 500 * time.Millisecond, longest: 30 * time.Second, answe
 type Sender struct {
 	c      Config
 	pace   pace
-	prefix string // of the ids of what this sender posts
+	prefix string // prefix of this sender's webhook ids
 	key    *key
 	client *http.Client
 	sub    *event.Subscription
 
-	stopping chan struct{}   // closed when Close begins: nothing is tried again
-	postCtx  context.Context // of all posts; ends when the grace period of Close is over
+	stopping chan struct{}   // closed when Close begins: no more tries
+	postCtx  context.Context // context of all posts; ends with the grace period of Close
 	end      func()
-	done     chan struct{} // closed when no post is under way any more
+	done     chan struct{} // closed when no post is running
 	workers  sync.WaitGroup
 	reporter sync.WaitGroup
 	closed   sync.Once
 
 	sent, lost atomic.Uint64
-	gone       atomic.Bool // the receiver wants no more
+	gone       atomic.Bool // the receiver answered 410
 	mu         sync.Mutex
-	why        string // of the last loss
+	why        string // error of the last loss
 }
 
-// Start begins to post. Its errors are about c: an address that can't be, a kind that there is not, a
-// secret that can't be had. That nobody answers is none.
+// Start begins posting. It fails only on an invalid Config: a bad address, an unknown kind of event, an unreadable
+// secret. An unreachable receiver is not an error.
 func Start(c Config) (*Sender, error) { return start(c, usual) }
 
 func start(c Config, p pace) (*Sender, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	to, err := url.Parse(c.URL)
 	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" || to.User != nil {
-		return nil, errors.New("the address of the webhook is not one like https://hook.example.com/path") // it may hold a token: don't repeat it
+		return nil, errors.New("the address of the webhook is not a URL like https://hook.example.com/path") // don't quote it: it may contain a token
 	}
 	switch all := slices.Equal(c.Kinds, []string{event.All}); {
 	case all:
 		c.Kinds = nil
 	case len(c.Kinds) == 0:
-		return nil, fmt.Errorf("it names no kind of events, and nothing would be posted: %q is all", event.All)
+		return nil, fmt.Errorf("no kinds of events are configured: name some, or %q for all", event.All)
 	}
 	if err := event.Check(c.Kinds); err != nil {
 		return nil, err
@@ -117,8 +115,8 @@ func start(c Config, p pace) (*Sender, error) {
 	return s, nil
 }
 
-// Close posts what waits, for at most three seconds, and ends. What is left then is dropped. It may be
-// called more than once, and must be before the bus is closed only to be quick.
+// Close posts waiting events, for at most three seconds, and ends; the rest is dropped. It may be called more than
+// once. Calling it before the bus is closed only makes it faster.
 func (s *Sender) Close() {
 	s.closed.Do(func() {
 		s.sub.Cancel()
@@ -136,15 +134,15 @@ func (s *Sender) Close() {
 // Stats counts the events that were posted and dropped.
 type Stats struct {
 	Sent    uint64 `json:"sent"`
-	Dropped uint64 `json:"dropped"` // for lack of room, and because nobody took them
+	Dropped uint64 `json:"dropped"` // for lack of room, or because the receiver did not accept them
 }
 
-// Stats returns them.
+// Stats returns the counts.
 func (s *Sender) Stats() Stats {
 	return Stats{Sent: s.sent.Load(), Dropped: s.lost.Load() + s.sub.Missed()}
 }
 
-// sendLoop posts one event after the other.
+// sendLoop posts one event after another.
 func (s *Sender) sendLoop() {
 	for e := range s.sub.Events() {
 		if s.gone.Load() || s.postCtx.Err() != nil {
@@ -155,7 +153,7 @@ func (s *Sender) sendLoop() {
 	}
 }
 
-// report says in the log what was lost, and not too often.
+// report logs lost events, at intervals.
 func (s *Sender) report() {
 	logged := uint64(0)
 	say := func() {

@@ -298,12 +298,12 @@ func TestStartRefuses(t *testing.T) {
 		c    Config
 		want string
 	}{
-		"no address":       {Config{URL: "hook.example.com/" + token}, "is not one like"},
-		"another scheme":   {Config{URL: "ftp://hook.example.com/" + token}, "is not one like"},
-		"a password":       {Config{URL: "https://me:" + token + "@hook.example.com/"}, "is not one like"},
-		"no kinds":         {Config{URL: "https://hook.example.com", Kinds: []string{}}, "names no kind"},
+		"no address":       {Config{URL: "hook.example.com/" + token}, "is not a URL like"},
+		"another scheme":   {Config{URL: "ftp://hook.example.com/" + token}, "is not a URL like"},
+		"a password":       {Config{URL: "https://me:" + token + "@hook.example.com/"}, "is not a URL like"},
+		"no kinds":         {Config{URL: "https://hook.example.com", Kinds: []string{}}, "no kinds of events"},
 		"kind":             {Config{URL: "https://hook.example.com", Kinds: []string{"egress.deny"}}, `did you mean "egress.denied"`},
-		"short secret":     {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret(token)}, "needs 24 at least"},
+		"short secret":     {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret(token)}, "at least 24 are required"},
 		"no base64":        {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret("whsec_" + token + "!")}, "not base64"},
 		"no secret at all": {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: func() ([]byte, error) { return nil, errors.New("the vault is locked") }}, "the vault is locked"},
 	} {

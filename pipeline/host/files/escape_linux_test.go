@@ -104,7 +104,7 @@ func TestEscapes(t *testing.T) {
 		{"credentials", p.root + "/.ssh/config", "credentials"},
 		{"credentials in another case", p.root + "/x/.GNUPG/key", "credentials"},
 		{"environment", p.root + "/sub/.env", "credentials"},
-		{"our own", own, "sandboxmcp's own"},
+		{"our own", own, "belongs to sandboxmcp"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

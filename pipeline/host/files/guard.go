@@ -78,7 +78,7 @@ func (g Guard) check(s spot, write bool) error {
 			}
 		}
 		if place != "" {
-			return deny(s.asked, "is, or lies in, %s, which is sandboxmcp's own", place)
+			return deny(s.asked, "is, or is in, %s, which belongs to sandboxmcp", place)
 		}
 	}
 	what := s.named(privateNames)
