@@ -18,7 +18,7 @@ type ApplyOptions struct {
 
 // Applied is what an apply or undo did.
 type Applied struct {
-	Set    Set
+	Set    Set        // without its entries
 	Paths  []string   // that changed
 	Merged []string   // those of them that were merged
 	Left   []Conflict // what was not applied, and why
@@ -46,7 +46,7 @@ func (s *Store) Apply(ctx context.Context, id string, o ApplyOptions) (a Applied
 
 // change does the steps that a plan returns.
 func (s *Store) change(ctx context.Context, id, verb string, plan func(header, *tree, *pack) (journal, Applied, error)) (a Applied, err error) {
-	h, err := s.get(id)
+	h, err := s.find(id)
 	if err != nil {
 		return a, err
 	}
@@ -89,7 +89,6 @@ func (s *Store) change(ctx context.Context, id, verb string, plan func(header, *
 			return a, err
 		}
 	}
-	h, err = s.get(h.ID)
-	a.Set = h.Set
+	a.Set, err = s.Find(h.ID)
 	return a, err
 }

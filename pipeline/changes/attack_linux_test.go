@@ -141,7 +141,7 @@ func TestLongPaths(t *testing.T) {
 }
 
 func TestMany(t *testing.T) {
-	count := hosttest.Rounds(2_000, 10_000)
+	count := hosttest.Rounds(2_000, 100_000)
 	before, after := map[string]string{}, map[string]string{}
 	for i := range count {
 		name := fmt.Sprintf("d%d/e%d/f%d", i%10, i%100, i)

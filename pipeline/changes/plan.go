@@ -17,7 +17,8 @@ type plan struct {
 	content   *pack
 	entries   []Entry
 	chosen    []bool
-	by        map[string]int // entries by path
+	by        map[string]int  // entries by path
+	named     map[string]bool // the paths of o; true once an entry is one, or lies in it
 	steps     []step
 	conflicts []Conflict
 	merged    []string
@@ -25,16 +26,19 @@ type plan struct {
 }
 
 func newPlan(ctx context.Context, o ApplyOptions, t *tree, content *pack, entries []Entry) (*plan, error) {
-	p := &plan{ctx: ctx, o: o, tree: t, content: content, entries: entries, chosen: make([]bool, len(entries)), by: map[string]int{}}
+	p := &plan{ctx: ctx, o: o, tree: t, content: content, entries: entries, chosen: make([]bool, len(entries)), by: map[string]int{}, named: map[string]bool{}}
 	for i, e := range entries {
 		p.by[e.Path] = i
 	}
 	for _, name := range o.Paths {
-		if name != "." && !slices.ContainsFunc(entries, func(e Entry) bool { return covers(name, e.Path) }) {
+		p.named[name] = name == "."
+	}
+	p.choose()
+	for _, name := range o.Paths {
+		if !p.named[name] {
 			p.conflicts = append(p.conflicts, Conflict{name, "is not part of the change set"})
 		}
 	}
-	p.choose()
 	if err := p.build(); err != nil {
 		return nil, err
 	}
@@ -45,28 +49,40 @@ func covers(named, name string) bool {
 	return named == "." || named == name || strings.HasPrefix(name, named+"/")
 }
 
-// releases reports whether a path is named so that it is applied although it is held: itself, or in a directory that is
-// held, too. Who names a project does not name the hooks in it.
-func (p *plan) releases(e Entry) bool {
-	return p.o.Held || slices.ContainsFunc(p.o.Paths, func(n string) bool {
-		return n == e.Path || n != "." && covers(n, e.Path) && (heldBecause(n) != "" || path.Base(n) == ".git")
-	})
+// isNamed reports whether an entry is named, or lies in a directory that is, and whether it is applied although it is
+// held: if it is named itself, or with a directory that is held, too. Who names a project does not name the hooks in it.
+func (p *plan) isNamed(e Entry) (named, released bool) {
+	if len(p.named) == 0 {
+		return true, p.o.Held
+	}
+	released = p.o.Held
+	for n := e.Path; ; n = dirOf(n) {
+		if _, is := p.named[n]; is {
+			p.named[n], named = true, true
+			released = released || n == e.Path || e.Held != "" && n != "." && (heldBecause(n) != "" || path.Base(n) == ".git")
+		}
+		if n == "." {
+			return named, released
+		}
+	}
 }
 
 func (p *plan) choose() {
 	for i, e := range p.entries {
-		if e.Applied || len(p.o.Paths) > 0 && !slices.ContainsFunc(p.o.Paths, func(n string) bool { return covers(n, e.Path) }) {
+		named, released := p.isNamed(e)
+		if e.Applied || !named {
 			continue
 		}
 		switch {
 		case e.Refused != "":
 			p.left = append(p.left, Conflict{e.Path, e.Refused})
-		case e.Held != "" && !p.releases(e):
+		case e.Held != "" && !released:
 			p.left = append(p.left, Conflict{e.Path, e.Held})
 		default:
 			p.chosen[i] = true
 		}
 	}
+	needed := map[string]bool{} // directories that something chosen lies in
 	// A directory is removed only with all that is in it, and made with what is chosen in it.
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		e := p.entries[i]
@@ -76,11 +92,11 @@ func (p *plan) choose() {
 				p.chosen[up] = false
 				p.left = append(p.left, Conflict{d.Path, "something in it stays"})
 			} else if d.After.Kind == Directory && d.Before.Kind != Directory && p.chosen[i] && e.After.Kind != "" {
-				p.chosen[up] = true
-				p.left = slices.DeleteFunc(p.left, func(c Conflict) bool { return c.Path == d.Path })
+				p.chosen[up], needed[d.Path] = true, true
 			}
 		}
 	}
+	p.left = slices.DeleteFunc(p.left, func(c Conflict) bool { return needed[c.Path] })
 }
 
 // build makes the steps: directories that are to be written in become writable, what goes is removed from the leaves

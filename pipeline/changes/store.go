@@ -113,7 +113,13 @@ func (s *Store) Get(id string) (Set, error) {
 	return h.Set, err
 }
 
-func (s *Store) get(id string) (header, error) {
+// Find is Get without the entries, of which there may be many.
+func (s *Store) Find(id string) (Set, error) {
+	h, err := s.find(id)
+	return h.Set, err
+}
+
+func (s *Store) find(id string) (header, error) {
 	ids, err := s.ids()
 	if err != nil {
 		return header{}, err
@@ -128,13 +134,17 @@ func (s *Store) get(id string) (header, error) {
 		}
 		id = ids[0]
 	}
-	h, err := s.readHeader(id)
+	return s.readHeader(id)
+}
+
+func (s *Store) get(id string) (header, error) {
+	h, err := s.find(id)
 	if err != nil {
 		return h, err
 	}
 	var record []step
-	if err := errors.Join(readJSON(s.path(id), entriesName, &h.Entries), readJSON(s.path(id), recordName, &record)); err != nil {
-		return h, fmt.Errorf("read the change set %s: %w", id, err)
+	if err := errors.Join(readJSON(s.path(h.ID), entriesName, &h.Entries), readJSON(s.path(h.ID), recordName, &record)); err != nil {
+		return h, fmt.Errorf("read the change set %s: %w", h.ID, err)
 	}
 	done := map[name]bool{}
 	for _, st := range record {
@@ -148,7 +158,7 @@ func (s *Store) get(id string) (header, error) {
 
 // Drop removes the contents of a set. Its entries stay until it is too old.
 func (s *Store) Drop(ctx context.Context, id string) error {
-	h, err := s.get(id)
+	h, err := s.find(id)
 	if err != nil {
 		return err
 	}
@@ -157,7 +167,7 @@ func (s *Store) Drop(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	if h, err = s.get(h.ID); err != nil {
+	if h, err = s.find(h.ID); err != nil {
 		return err
 	}
 	if h.Status == StatusApplying {

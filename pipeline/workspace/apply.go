@@ -49,7 +49,7 @@ func (q Drop) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[change
 		if err := store.Drop(ctx, id); err != nil {
 			return changes.Applied{}, err
 		}
-		set, err := store.Get(id)
+		set, err := store.Find(id)
 		return changes.Applied{Set: set}, err
 	})
 }
@@ -61,7 +61,7 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 	if err != nil {
 		return nil, err
 	}
-	set, err := find(store, r.Outcome.Namespace, id)
+	set, err := find(store.Find, r.Outcome.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,6 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 			if err != nil {
 				return done, refusal(err)
 			}
-			done.Set.Entries = nil
 			more := pipeline.Facts{"paths": done.Paths, "count": len(done.Paths), "left": len(done.Left)}
 			maps.Copy(more, facts)
 			r.AddRunRow(row, more)
@@ -82,9 +81,9 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 	})
 }
 
-// find returns a change set of a namespace.
-func find(store *changes.Store, namespace, id string) (changes.Set, error) {
-	set, err := store.Get(id)
+// find returns a change set of a namespace, by a method of a store.
+func find(get func(id string) (changes.Set, error), namespace, id string) (changes.Set, error) {
+	set, err := get(id)
 	if err == nil && set.Namespace != namespace {
 		err = fmt.Errorf("%.40q: %w", id, changes.ErrUnknown)
 	}

@@ -65,7 +65,7 @@ func Get(p *pipeline.Pipeline, namespace, id string) (changes.Set, error) {
 	if err != nil {
 		return changes.Set{}, err
 	}
-	return find(store, namespace, id)
+	return find(store.Get, namespace, id)
 }
 
 // limited writes the first bytes to w.
