@@ -82,6 +82,10 @@ func (s *Sandbox) describeLayer(layer string, held bool) string {
 		return "shared with the host in this profile: programs can look up every file (stat), and open only those they are shown"
 	case !held:
 		return "shared with the host in this profile"
+	case layer == backends.LayerMount && s.copied != "":
+		return "the workspace is a copy: " + s.copied
+	case layer == backends.LayerMount && s.host.Propose:
+		return "the workspace is an overlay"
 	case layer == backends.LayerUser:
 		return fmt.Sprintf("host uid %d", s.hostUID())
 	case layer == backends.LayerNet && len(s.gatewayPorts) > 0:

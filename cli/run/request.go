@@ -25,6 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -256,6 +257,12 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 		return exit.Usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a directory", dir)
 	}
 	r.Workspace = backends.Mount{Host: abs, Write: write, Propose: proposes}
+	if repository, linked := workspace.Repository(abs); linked {
+		mounts := append(r.Mounts[:len(r.Mounts):len(r.Mounts)], repository)
+		if backends.CheckPlaces(backends.Spec{Workspace: r.Workspace, Mounts: mounts}) == nil { // else git fails, and nothing else
+			r.Mounts = mounts
+		}
+	}
 	r.Within = relativeTo(abs, file)
 	return nil
 }

@@ -1,13 +1,16 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // FindArtifacts opens the existing part of the directory that a caller wants artifacts in, so that no program can
@@ -44,4 +47,22 @@ func (e *execution) artifactDir() func() (*os.Root, error) {
 		}
 		return root, err
 	}
+}
+
+// proposedFiles calls f for each file that differs from the host's, by size, mode or time: a copy lists all files.
+func (e *execution) proposedFiles(ctx context.Context, f func(signer.File) error) (int, error) {
+	host, err := hostfs.OpenDir(e.request.Workspace.Host)
+	if err != nil {
+		return 0, err
+	}
+	defer host.Close()
+	return 0, e.sandbox.Files().Changes(ctx, func(c backends.Change) error {
+		if c.Open == nil {
+			return nil
+		}
+		if old, err := host.Lstat(c.Name); err == nil && old.Mode() == c.Mode && old.Size() == c.Size && old.ModTime().Equal(c.ModTime) {
+			return nil
+		}
+		return f(signer.File{Name: c.Name, Size: c.Size, Mode: uint32(c.Mode.Perm()), Open: c.Open})
+	})
 }

@@ -65,11 +65,14 @@ func takeDisplays(r *pipeline.Run, file backends.File) error {
 }
 
 // artifactSource lists the files that may be artifacts: all files of our own workspace, the changed files of a
-// writable host workspace, and none of a read-only one.
+// writable host workspace, and none of a read-only one. Those of proposed changes are artifacts on demand: the change
+// set has them already.
 func (e *execution) artifactSource() signer.Source {
 	switch {
 	case e.tree != nil:
 		return e.tree.changed
+	case e.request.Workspace.Propose && e.saves != nil:
+		return e.proposedFiles
 	case e.request.Workspace.Host != "":
 		return func(context.Context, func(signer.File) error) (int, error) { return 0, nil }
 	}

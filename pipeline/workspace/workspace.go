@@ -1,7 +1,7 @@
 // Package workspace has programs work on directories of the host without changing them. The changes of a run become a
 // change set, which a person applies, drops or undoes: each is an effect, with rows and a receipt.
 //
-// A file calls those below it, in this order: apply, diff, workspace.
+// A file calls those below it, in this order: apply, diff, workspace, repository.
 package workspace
 
 import (
