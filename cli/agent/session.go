@@ -354,6 +354,8 @@ func (s *session) reportUnreached(all []egress.Record) {
 		case d.Allowed && !d.Failed, noise.Covers(d.Name):
 		case d.Failed:
 			s.Messagef("%s can't be reached: %s", terminal.Visible(d.Name), terminal.Visible(d.Reason))
+		case d.Ask == "":
+			s.Messagef("refused: %s: %s", terminal.Visible(d.Host()), terminal.Visible(d.Reason))
 		default:
 			s.Messagef("refused: %s; to allow it: sandboxmcp agent %s --allow %s", terminal.Visible(d.Host()), s.agent.Name, terminal.Visible(patternOf(d.Decision)))
 		}

@@ -28,8 +28,9 @@ import (
 // that main.go imports.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"sandboxmcp": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
-		"await":      await,
+		"sandboxmcp":  func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+		"await":       await,
+		"small-agent": runSmallAgent,
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // .config/autostart. *~1 is how FAT and NTFS call a file besides, which may be a hidden one. See [Match] for how they
 // are written.
 var Names = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9]*
-	*mcp.json* *mcp[_-]config.json* *mcp[_-]settings.json* *mcp[_-]servers.json* crush.json* *.code-workspace
+	*mcp.json* *mcp[_-]config.json* *mcp[_-]settings.json* *mcp[_-]servers.json* crush.json* opencode.json* *.code-workspace
 	lefthook.y*ml mise.toml venv/bin venv/lib* pyvenv.cfg sitecustomize.py usercustomize.py *.pth crontab authorized_keys*
 	hooks/applypatch-msg hooks/pre-applypatch hooks/post-applypatch hooks/pre-commit hooks/pre-merge-commit hooks/prepare-commit-msg hooks/commit-msg
 	hooks/post-commit hooks/pre-rebase hooks/post-checkout hooks/post-merge hooks/pre-push hooks/pre-receive hooks/update hooks/proc-receive
