@@ -84,7 +84,7 @@ var mayImport = []struct {
 	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/changes", "pipeline/event", "pipeline/identity",
 		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}}, // but no package whose effects it records
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
-	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API
+	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/changes", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API
 	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
 	{"mcp/rpc", []string{"pipeline/door", "pipeline/identity", "pipeline/operation"}}, // it knows no tools
@@ -145,7 +145,7 @@ var inTests = []struct {
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"pipeline/host", []string{"audit", "pipeline/pipelinetest"}},
 	{"pipeline/control", []string{"vault"}},
-	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "signer", "validate"}}, // tests need a server behind the page
+	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "pipeline/workspace", "signer", "validate"}}, // tests need a server behind the page
 	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }

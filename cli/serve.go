@@ -25,7 +25,7 @@ func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "serve agents over the Model Context Protocol, on standard input and output or over HTTP",
-		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--skills DIR] [--structured]",
+		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--workspace NAME=DIR] [--skills DIR] [--structured]",
 		Description: `Agents start it themselves: their configuration names it as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
@@ -57,6 +57,7 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of all callers, whatever they request"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
 			&cli.StringFlag{Name: "skills", Usage: "offer clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.SeeConfig},
+			&cli.StringSliceFlag{Name: "workspace", Usage: "let agents work in a directory, as `NAME=DIR`: a person applies their changes; NAME=DIR:apply applies them after each successful run, NAME=DIR:read shows it read-only"},
 			&cli.BoolFlag{Name: "structured", Usage: "send structuredContent to every client"},
 		},
 		Action: command.NoWords(p.serve),
@@ -85,6 +86,11 @@ func (p *program) serve(c *cli.Context) error {
 	cfg, err := wiring.Load(c, "backend", "skills")
 	if err != nil {
 		return err
+	}
+	for _, text := range c.StringSlice("workspace") {
+		if err := cfg.AddWorkspace(text); err != nil {
+			return exit.Usage("use --workspace app=/srv/app", "--workspace %s: %v", text, err)
+		}
 	}
 	stdio := !c.IsSet("listen") || c.Bool("stdio")
 	if c.IsSet("listen") {

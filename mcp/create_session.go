@@ -22,15 +22,16 @@ type createArgs struct {
 	Language language `json:"language" about:"Language of the session; it can't be changed later." default:"python"`
 	onBackend
 	inNamespace
-	Packages []string   `json:"packages" about:"Packages to install first, such as \"numpy==2.1.0\" or \"left-pad@1.3.0\"." range:"..100" each:"One package, with a version if that matters." eachrange:"..300"`
-	Allow    []string   `json:"allowed_domains" about:"The only hosts that its code may reach, if policy or a person allows them. Default: the operator's hosts. [] disables the network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
-	Data     []string   `json:"data" about:"Names of data directories from list_runtimes, mounted read-only at /data/NAME." range:"..32" each:"A directory's name." eachrange:"..32"`
-	GitName  string     `json:"git_name" about:"Author name of git commits in the session. Default: the operator's." range:"..200"`
-	GitEmail string     `json:"git_email" about:"Email address of that author. Default: the operator's." range:"..200"`
-	Tools    []toolArgs `json:"tools" about:"Client functions that its code can call, in Python and Node: from tools import NAME. execute_code then returns the calls that wait for results." range:"..128" each:"One function."`
-	ToolTime float64    `json:"tool_timeout_seconds" about:"Time limit for the result of such a call, in seconds, within the code's own time limit. Default: 300." range:"0.001..86400"`
-	Idle     float64    `json:"idle_seconds" about:"Idle time in seconds after which it ends. Default: the operator's." range:"1..604800"`
-	Lifetime float64    `json:"lifetime_seconds" about:"Seconds after which it ends in any case. Default: the operator's." range:"1..604800"`
+	Packages  []string   `json:"packages" about:"Packages to install first, such as \"numpy==2.1.0\" or \"left-pad@1.3.0\"." range:"..100" each:"One package, with a version if that matters." eachrange:"..300"`
+	Allow     []string   `json:"allowed_domains" about:"The only hosts that its code may reach, if policy or a person allows them. Default: the operator's hosts. [] disables the network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Data      []string   `json:"data" about:"Names of data directories from list_runtimes, mounted read-only at /data/NAME." range:"..32" each:"A directory's name." eachrange:"..32"`
+	Workspace string     `json:"workspace" about:"A workspace from list_runtimes, a directory of the host, as /workspace. Its changes are proposed to a person, unless list_runtimes says otherwise." range:"..32"`
+	GitName   string     `json:"git_name" about:"Author name of git commits in the session. Default: the operator's." range:"..200"`
+	GitEmail  string     `json:"git_email" about:"Email address of that author. Default: the operator's." range:"..200"`
+	Tools     []toolArgs `json:"tools" about:"Client functions that its code can call, in Python and Node: from tools import NAME. execute_code then returns the calls that wait for results." range:"..128" each:"One function."`
+	ToolTime  float64    `json:"tool_timeout_seconds" about:"Time limit for the result of such a call, in seconds, within the code's own time limit. Default: 300." range:"0.001..86400"`
+	Idle      float64    `json:"idle_seconds" about:"Idle time in seconds after which it ends. Default: the operator's." range:"1..604800"`
+	Lifetime  float64    `json:"lifetime_seconds" about:"Seconds after which it ends in any case. Default: the operator's." range:"1..604800"`
 	limited
 }
 
@@ -44,7 +45,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 	q := session.New{
 		Namespace: c.namespace, Language: string(a.Language), Backend: a.Backend, Allow: a.Allow,
 		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
-		Data: a.Data, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
+		Data: a.Data, Project: a.Workspace, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
 	}
 	c.Progress.Report("starting the session")
 	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, q)

@@ -28,14 +28,15 @@ type executeArgs struct {
 	Language language `json:"language" about:"Language of the code. Default: the session's, or python."`
 	Session  string   `json:"session_id" about:"A session from create_session to run in. Default: a new sandbox, deleted afterwards." range:"..64"`
 	onBackend
-	Timeout float64                   `json:"timeout" about:"Time limit in seconds, as resource_limits.timeout_seconds." range:"0.001..86400"`
-	Allow   []string                  `json:"allowed_domains" about:"The only hosts that the code may reach, if policy or a person allows them. Default: the operator's or the session's hosts. [] disables the network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
-	Secrets []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is redacted from all output." range:"..100" each:"A secret's name." eachrange:"..200"`
-	Data    []string                  `json:"data" about:"Names of data directories from list_runtimes, mounted read-only at /data/NAME. For a session, send them to create_session." range:"..32" each:"A directory's name." eachrange:"..32"`
-	Env     map[string]operation.Text `json:"env" about:"Environment variables." range:"..1000" each:"Its value." such:"DEBUG"`
-	Args    []operation.Text          `json:"args" about:"Arguments of the program." range:"..10000" each:"One argument."`
-	Stdin   string                    `json:"stdin" about:"Text for its standard input. Default: empty."`
-	Files   fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Send binary content as a data URL: \"data:;base64,iVBORw0...\". Name an earlier run's artifact by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
+	Timeout   float64                   `json:"timeout" about:"Time limit in seconds, as resource_limits.timeout_seconds." range:"0.001..86400"`
+	Allow     []string                  `json:"allowed_domains" about:"The only hosts that the code may reach, if policy or a person allows them. Default: the operator's or the session's hosts. [] disables the network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Secrets   []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is redacted from all output." range:"..100" each:"A secret's name." eachrange:"..200"`
+	Data      []string                  `json:"data" about:"Names of data directories from list_runtimes, mounted read-only at /data/NAME. For a session, send them to create_session." range:"..32" each:"A directory's name." eachrange:"..32"`
+	Workspace string                    `json:"workspace" about:"A workspace from list_runtimes, a directory of the host, as /workspace. The changes of the code are proposed to a person, unless list_runtimes says otherwise. For a session, send it to create_session." range:"..32"`
+	Env       map[string]operation.Text `json:"env" about:"Environment variables." range:"..1000" each:"Its value." such:"DEBUG"`
+	Args      []operation.Text          `json:"args" about:"Arguments of the program." range:"..10000" each:"One argument."`
+	Stdin     string                    `json:"stdin" about:"Text for its standard input. Default: empty."`
+	Files     fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Send binary content as a data URL: \"data:;base64,iVBORw0...\". Name an earlier run's artifact by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
 	limited
 	inNamespace
 	Run        string       `json:"request_id" about:"Continues code that waits for tool results: its request_id." range:"..64"`
@@ -76,7 +77,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 func buildRequest(c *call, a *executeArgs) (run.Request, error) {
 	q := run.Request{
 		Namespace: c.namespace, Language: string(a.Language), Code: normalizeSource(a.Code), Show: true, Where: run.Where{Session: a.Session, Backend: a.Backend},
-		Reach: run.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: run.HostFiles{Data: a.Data},
+		Reach: run.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: run.HostFiles{Data: a.Data, Project: a.Workspace},
 	}
 	var err error
 	if q.Language == "" && q.Session == "" {

@@ -47,7 +47,7 @@ func TestTools(t *testing.T) {
 		fmt.Sprintf(`{"request_id":%q,"tool_results":[{"tool_use_id":"none","content":"1"}]}`, id): f.All[0].ID,
 		`{"tool_results":[{"tool_use_id":"none"}]}`:                                                "request_id",
 		fmt.Sprintf(`{"request_id":%q,"code":"1"}`, id):                                            "conflicts with request_id",
-		`{"request_id":"none"}`:                                                                    "no background run",
+		`{"request_id":"none"}`:                                                                    "unknown background run",
 	} {
 		if text := p.tool("execute_code", arguments).text; !strings.Contains(text, "refused: ") || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", arguments, text)

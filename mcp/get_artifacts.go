@@ -40,7 +40,7 @@ const aboutArtifacts = `Fetches the files and output of runs. Without name it li
 type artifactsArgs struct {
 	Run      string `json:"request_id" about:"The run of the file." range:"..64"`
 	Session  string `json:"session_id" about:"The session whose runs to search. Requires request_id or session_id." range:"..64"`
-	Name     string `json:"name" about:"The file's name as listed, or \"stdout\", \"stderr\" or \"receipt.intoto.json\". Default: lists all." range:"..4096"`
+	Name     string `json:"name" about:"The file's name as listed, or \"stdout\", \"stderr\", \"receipt.intoto.json\", or \"changes.diff\", the changes to a workspace. Default: lists all." range:"..4096"`
 	Offset   int64  `json:"offset" about:"Bytes to skip." range:"0..1099511627776" default:"0"`
 	MaxBytes int64  `json:"max_bytes" about:"Maximum bytes to return inline." range:"1..1048576" default:"32768"`
 	Encoding string `json:"encoding" about:"Encoding of the result; for a receipt, text is readable and raw is the signed JSON." oneof:"text raw base64" default:"text"`
@@ -52,15 +52,16 @@ const defaultInline = 32 << 10
 
 type artifactsFacts struct {
 	answer.Common
-	Runs   []leftFacts `json:"runs,omitempty" about:"Runs with their files, newest first."`
-	Name   string      `json:"name,omitempty" about:"The fetched file."`
-	MIME   string      `json:"mime,omitempty" about:"Its MIME type."`
-	Part   string      `json:"part,omitempty" about:"The requested part, if it is text."`
-	Base64 string      `json:"base64,omitempty" about:"The requested part, if it is neither text nor an image."`
-	Offset int64       `json:"offset" about:"Offset of the part."`
-	Total  int64       `json:"total_bytes" about:"Total size in bytes."`
-	Next   int64       `json:"next_offset,omitempty" about:"The offset of the rest, if there is more."`
-	URI    string      `json:"uri,omitempty" about:"The URI of its resource."`
+	Runs    []leftFacts          `json:"runs,omitempty" about:"Runs with their files, newest first."`
+	Name    string               `json:"name,omitempty" about:"The fetched file."`
+	MIME    string               `json:"mime,omitempty" about:"Its MIME type."`
+	Part    string               `json:"part,omitempty" about:"The requested part, if it is text."`
+	Base64  string               `json:"base64,omitempty" about:"The requested part, if it is neither text nor an image."`
+	Offset  int64                `json:"offset" about:"Offset of the part."`
+	Total   int64                `json:"total_bytes" about:"Total size in bytes."`
+	Changes *answer.ChangesFacts `json:"changes,omitempty" about:"The changes to the workspace, for name changes.diff."`
+	Next    int64                `json:"next_offset,omitempty" about:"The offset of the rest, if there is more."`
+	URI     string               `json:"uri,omitempty" about:"The URI of its resource."`
 }
 
 type leftFacts struct {
@@ -80,6 +81,9 @@ func (s *Server) getArtifacts(ctx context.Context, c *call, q *artifactsArgs) (*
 	name := q.Name
 	if q.Run != "" && name == signer.ReceiptName {
 		return s.receipt(ctx, c, q)
+	}
+	if name == answer.ChangesName {
+		return s.showChanges(ctx, c, q)
 	}
 	runs, err := s.runsOf(c, q)
 	if err != nil {

@@ -239,22 +239,24 @@ func callsText(calls []answer.PendingCall) string {
 
 // sessionInfo describes a session.
 type sessionInfo struct {
-	SessionID string           `json:"session_id,omitempty" about:"The session's id."`
-	Namespace string           `json:"namespace,omitempty" about:"Its namespace."`
-	Language  string           `json:"language,omitempty" about:"Its language."`
-	Backend   string           `json:"backend,omitempty" about:"Its isolation backend."`
-	Profile   string           `json:"profile,omitempty" about:"The containment profile."`
-	State     string           `json:"state,omitempty" about:"idle, busy or dead."`
-	Created   string           `json:"created,omitempty" about:"When it started."`
-	Used      string           `json:"last_used,omitempty" about:"When it was last used."`
-	Idle      float64          `json:"idle_seconds,omitempty" about:"Idle time in seconds after which it ends."`
-	Lifetime  float64          `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
-	Cells     int              `json:"cells" about:"Number of calls that ran code in it."`
-	Restarts  []restart        `json:"restarts,omitempty" about:"When and why its variables were lost."`
-	Ended     string           `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
-	Tools     []string         `json:"tools,omitempty" about:"Functions of the client that its code can call."`
-	Limits    *pipeline.Limits `json:"limits,omitempty" about:"Its limits."`
-	Layers    []string         `json:"layers,omitempty" about:"Layers of containment in force."`
+	SessionID string               `json:"session_id,omitempty" about:"The session's id."`
+	Namespace string               `json:"namespace,omitempty" about:"Its namespace."`
+	Language  string               `json:"language,omitempty" about:"Its language."`
+	Backend   string               `json:"backend,omitempty" about:"Its isolation backend."`
+	Profile   string               `json:"profile,omitempty" about:"The containment profile."`
+	State     string               `json:"state,omitempty" about:"idle, busy or dead."`
+	Created   string               `json:"created,omitempty" about:"When it started."`
+	Used      string               `json:"last_used,omitempty" about:"When it was last used."`
+	Idle      float64              `json:"idle_seconds,omitempty" about:"Idle time in seconds after which it ends."`
+	Lifetime  float64              `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
+	Cells     int                  `json:"cells" about:"Number of calls that ran code in it."`
+	Restarts  []restart            `json:"restarts,omitempty" about:"When and why its variables were lost."`
+	Ended     string               `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
+	Workspace string               `json:"workspace,omitempty" about:"The workspace that is its /workspace."`
+	Changes   *answer.ChangesFacts `json:"changes,omitempty" about:"Its changes to the workspace, as they were proposed last."`
+	Tools     []string             `json:"tools,omitempty" about:"Functions of the client that its code can call."`
+	Limits    *pipeline.Limits     `json:"limits,omitempty" about:"Its limits."`
+	Layers    []string             `json:"layers,omitempty" about:"Layers of containment in force."`
 }
 
 type restart struct {
@@ -273,6 +275,7 @@ func infoOf(i session.Info) sessionInfo {
 	f := sessionInfo{
 		SessionID: i.ID, Namespace: i.Namespace, Language: i.Language, Backend: i.Backend, Profile: i.Profile, State: i.State,
 		Created: answer.Stamp(i.Created), Used: answer.Stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended, Tools: i.Tools,
+		Workspace: i.Workspace, Changes: answer.FactsOfChanges(i.Changes),
 		Limits: &i.Limits, Layers: i.Layers,
 	}
 	for _, r := range i.Restarts {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
 // aboutAll is the part of the instructions that all servers share.
@@ -25,12 +26,19 @@ const maxInstructions = 1200
 func (s *Server) instructions(ctx context.Context) string {
 	text := aboutAll + " list_runtimes lists languages and packages."
 	room := maxInstructions - utf8.RuneCountInString(text)
-	if names := joinFitting(containment.Reachable(s.cfg.Pipeline), room/2-80); names != "" {
+	if names := joinFitting(containment.Reachable(s.cfg.Pipeline), room/3-60); names != "" {
 		text += "\nHosts that programs reach without asking: " + names + "."
+	}
+	if named := workspace.ListNamed(s.cfg.Pipeline, s.cfg.Namespace); len(named) > 0 {
+		names := make([]string, len(named))
+		for i, n := range named {
+			names[i] = n.String()
+		}
+		text += "\nWorkspaces, the host's directories that \"workspace\" gives to code: " + joinFitting(names, room/3) + "."
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a locked database must not delay the client
 	defer cancel()
-	if names := joinFitting(s.cfg.Pipeline.SecretNames(ctx, s.cfg.Namespace), room/2-80); names != "" {
+	if names := joinFitting(s.cfg.Pipeline.SecretNames(ctx, s.cfg.Namespace), room/3-60); names != "" {
 		text += "\nSecrets that \"secrets\" can give to a program: " + names + "."
 	}
 	return text

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
 const aboutRuntimes = `Lists the languages with their versions and packages, the hosts that programs can reach, the names of secrets, ` +
@@ -27,14 +28,15 @@ type runtimesArgs struct {
 
 type runtimesFacts struct {
 	answer.Common
-	Backend  string         `json:"backend,omitempty" about:"The backend."`
-	Usable   bool           `json:"usable" about:"Whether it can run code."`
-	Why      string         `json:"why,omitempty" about:"Why it can't, otherwise."`
-	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
-	Layers   []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
-	Data     []string       `json:"data,omitempty" about:"Names of directories for data of execute_code and create_session."`
-	GPUs     string         `json:"gpus,omitempty" about:"GPUs for programs."`
-	Others   []backendFacts `json:"others,omitempty" about:"The other backends, unless one was named."`
+	Backend    string         `json:"backend,omitempty" about:"The backend."`
+	Usable     bool           `json:"usable" about:"Whether it can run code."`
+	Why        string         `json:"why,omitempty" about:"Why it can't, otherwise."`
+	Runtimes   []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
+	Layers     []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
+	Data       []string       `json:"data,omitempty" about:"Names of directories for data of execute_code and create_session."`
+	Workspaces []string       `json:"workspaces,omitempty" about:"Names for workspace of execute_code and create_session, each with what becomes of changes."`
+	GPUs       string         `json:"gpus,omitempty" about:"GPUs for programs."`
+	Others     []backendFacts `json:"others,omitempty" about:"The other backends, unless one was named."`
 }
 
 type backendFacts struct {
@@ -81,6 +83,12 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	text = append(text, f.GPUs)
 	if f.Data = containment.DataNames(s.cfg.Pipeline); len(f.Data) > 0 {
 		text = append(text, "data directories, as "+containment.DataDir+"/NAME: "+firstNames(f.Data, maxPackages))
+	}
+	for _, w := range workspace.ListNamed(s.cfg.Pipeline, c.namespace) {
+		f.Workspaces = append(f.Workspaces, w.String())
+	}
+	if len(f.Workspaces) > 0 {
+		text = append(text, "workspaces, as "+backends.Workspace+": "+strings.Join(f.Workspaces, ", "))
 	}
 	var held []string
 	for _, l := range p.Layers {

@@ -9,8 +9,8 @@
 // The files in order, each of which calls those behind it: mcp, tools, create_session, terminate_session,
 // execute_code, install_package, bridge_data, set_resource_limits, inspect_state, get_artifacts, validate_code,
 // list_runtimes, sandbox_stats, request_egress, audit_execution, web_search, browser_fetch, fetch_webpage, host_exec,
-// host_file_copy, host_file_write, host_file_read, host_file_list, request_host_access, list_host_access, call,
-// arguments, tool_off, nearest_tool, instructions.
+// host_file_copy, host_file_write, host_file_read, host_file_list, request_host_access, changes, list_host_access, call,
+// arguments, missing_tool, instructions.
 package mcp
 
 import (

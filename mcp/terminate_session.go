@@ -20,9 +20,10 @@ type terminateArgs struct {
 
 type endedFacts struct {
 	answer.Common
-	SessionID string `json:"session_id,omitempty" about:"The ended session."`
-	RequestID string `json:"request_id,omitempty" about:"The killed background run."`
-	Cells     int    `json:"cells" about:"Number of calls that ran code in it."`
+	SessionID string               `json:"session_id,omitempty" about:"The ended session."`
+	RequestID string               `json:"request_id,omitempty" about:"The killed background run."`
+	Changes   *answer.ChangesFacts `json:"changes,omitempty" about:"Its changes to its workspace."`
+	Cells     int                  `json:"cells" about:"Number of calls that ran code in it."`
 }
 
 func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs) (*answer.Answer, error) {
@@ -39,10 +40,15 @@ func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs
 	if err != nil {
 		return nil, err
 	}
-	return &answer.Answer{
-		Text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, answer.Count(info.Cells, "cell")) + lateLine(info.Late),
-		Facts: &endedFacts{SessionID: id, Cells: info.Cells},
-	}, nil
+	f := &endedFacts{SessionID: id, Cells: info.Cells, Changes: answer.FactsOfChanges(info.Changes)}
+	text := fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, answer.Count(info.Cells, "cell"))
+	if f.Changes != nil {
+		text += fmt.Sprintf("\n%s\nwhat to do: %s", f.Changes, answer.AskChanges(f.Changes.ID))
+	}
+	if info.ChangesFailed != "" {
+		text += "\nits changes could not be stored: " + info.ChangesFailed
+	}
+	return &answer.Answer{Text: text + lateLine(info.Late), Facts: f}, nil
 }
 
 // lateLine returns a line about a row written late, if any.

@@ -3,6 +3,7 @@ package changes
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
@@ -66,4 +67,17 @@ func PrintList(w io.Writer, set changes.Set) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Summary describes a stored change set in a line, with the commands that decide about it.
+func Summary(set changes.Set) string {
+	words := ""
+	if here, err := os.Getwd(); err != nil || here != set.Dir {
+		words += " " + set.ID
+	}
+	if set.Namespace != "default" {
+		words += " --namespace " + set.Namespace
+	}
+	const verb = "sandboxmcp changes "
+	return fmt.Sprintf("%s, stored as %s; review: %sshow%[4]s; apply: %[3]sapply%[4]s; drop: %[3]sdrop%[4]s", set.Counts, set.ID, verb, words)
 }

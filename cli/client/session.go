@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	review "github.com/sandboxmcp/sandboxmcp/cli/changes"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/run"
@@ -86,7 +87,15 @@ func (p commands) sessionKill(c *cli.Context) error {
 		return err
 	}
 	return CallServer(c, control.EndSession, control.OfSession{ID: id}, func(info session.Info) error {
-		return p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
+		err := p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
+		switch {
+		case c.Bool("json"):
+		case info.ChangesFailed != "":
+			p.Messagef("its changes could not be stored: %s", info.ChangesFailed)
+		case info.Changes != nil:
+			p.Messagef("%s", review.Summary(*info.Changes))
+		}
+		return err
 	})
 }
 
@@ -121,6 +130,7 @@ Example: sandboxmcp session create --language python --namespace my-agent --ram 
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the session", DefaultText: serverNamespaceText},
 			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: "the server's"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile", DefaultText: "the server's"},
+			&cli.StringFlag{Name: "workspace", Usage: "the server's workspace `NAME` is its /workspace, and its changes are proposed"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "allow connections only to `DOMAIN[:PORT]`, if the configuration or a person allows it"},
 			&cli.BoolFlag{Name: "no-network", Usage: "allow no connections, whatever the configuration allows"},
 			&cli.Float64Flag{Name: "idle", Usage: "end it after `SECONDS` without a cell", DefaultText: "the server's"},
@@ -147,7 +157,7 @@ func (p commands) sessionCreate(c *cli.Context) error {
 	w := control.NewSession{
 		Language: c.String("language"), Backend: c.String("backend"), Profile: c.String("profile"),
 		Allow: c.StringSlice("allow"), NoNetwork: c.Bool("no-network"), Limits: pipeline.LimitsOf(b),
-		Idle: c.Float64("idle"), Lifetime: c.Float64("lifetime"),
+		Idle: c.Float64("idle"), Lifetime: c.Float64("lifetime"), Workspace: c.String("workspace"),
 	}
 	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
 		w.Namespace = ServerNamespace(c, client)

@@ -37,6 +37,8 @@ type Config struct {
 
 	Data map[string]string // directories that runs and sessions may request, by name; absolute
 
+	Workspaces map[string]Workspace // directories that runs and sessions may work in, by name
+
 	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
 
 	Agents map[string]Agent // the operator's own agents, by the name that sandboxmcp agent takes
@@ -136,7 +138,7 @@ type Setting struct {
 }
 
 // Origins returns each setting with its source: first those that every configuration has, then certificates, templates,
-// runtimes, agents, data and profiles by name.
+// runtimes, agents, data, workspaces and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	add := func(list []setting) {
@@ -166,6 +168,10 @@ func (c Config) Origins() []Setting {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Data)) {
 		all = append(all, Setting{"data." + name, yamlWord(c.Data[name]), c.From("data." + name)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Workspaces)) {
+		one := c.Workspaces[name]
+		add(one.settings("workspaces." + name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name

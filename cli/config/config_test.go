@@ -114,7 +114,7 @@ http:
   client_ca: /etc/clients.pem
   oauth: {issuer: "https://login.example.com", resource: "https://sandbox.example.com/mcp", audience: "api://sandbox", jwks: "https://login.example.com/keys", namespaces_claim: teams, all_namespaces: everything, scopes: [mcp], person_scope: admin}
   certificates: {"dns:ci.example.com": {kind: agent, namespaces: [ci]}, "cn:Ada Lovelace": {kind: person, namespaces: ["*"]}}
-  templates: {data: {backend: podman, profile: landlock}}
+  templates: {data: {backend: podman, profile: landlock, workspace: app}}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied]}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53"}
@@ -161,7 +161,7 @@ func TestFile(t *testing.T) {
 			Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}},
 			Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53"},
 			HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"10.0.0.2", "unix"}, []string{"https://app.example.com"}, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", []string{"*"}}},
-				OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", "everything", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
+				OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", "everything", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock", "app"}}},
 			Images:     Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 			Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", GPUs: []string{"0", "1"}},
 			Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33},

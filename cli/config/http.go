@@ -141,7 +141,7 @@ func (l *loader) checkHTTP() {
 }
 
 // Template configures the sandboxes of a template of E2B's protocol. Empty fields mean the defaults of runs.
-type Template struct{ Backend, Profile string }
+type Template struct{ Backend, Profile, Workspace string }
 
 // backendNames returns the names of the backends.
 func backendNames() []string { return []string{"process", "podman", "docker", "kubernetes"} }
@@ -157,7 +157,7 @@ func (d *document) readTemplates(n *yaml.Node) {
 			return
 		}
 		var t Template
-		d.applyFields(full, v, t.settings(full), "a template has backend and profile")
+		d.applyFields(full, v, t.settings(full), "a template has backend, profile and workspace")
 		if d.c.HTTP.Templates == nil {
 			d.c.HTTP.Templates = map[string]Template{}
 		}
@@ -170,5 +170,6 @@ func (t *Template) settings(key string) []setting {
 	return []setting{
 		{key: key + ".backend", kind: unquotedKind(wordKind(backendNames(), &t.Backend), &t.Backend)},
 		{key: key + ".profile", kind: unquotedKind(textKind(&t.Profile), &t.Profile)},
+		{key: key + ".workspace", kind: unquotedKind(textKind(&t.Workspace), &t.Workspace)},
 	}
 }

@@ -35,6 +35,7 @@ func Reference() []Entry {
 		Entry{"http.certificates.NAME.namespaces", "", "a list", "needed", "namespaces that it may use; it needs one, and a person's may be [\"*\"], which is all"},
 		Entry{"http.templates.NAME.backend", "", strings.Join(backendNames(), ", "), "backend", "what contains sandboxes of E2B's template NAME, which SDKs ask for by this name"},
 		Entry{"http.templates.NAME.profile", "", "text", "profile", "profile of sandboxes of this template"},
+		Entry{"http.templates.NAME.workspace", "", "text", None, "workspace that is /workspace of sandboxes of this template"},
 		Entry{"runtimes.NAME.extensions", "", "a list of extensions, such as .pl", "needed", "files of language NAME, which run, validate_code and the like take then as a language"},
 		Entry{"runtimes.NAME.command", "", "a list of words", "needed", "program that runs the code, whose file is {file} or else the last word; with compile, {program}"},
 		Entry{"runtimes.NAME.compile", "", "a list of words", "[]", "program that makes {program} of {file} in the same sandbox first"},
@@ -47,6 +48,9 @@ func Reference() []Entry {
 		Entry{"agents.NAME.secrets", "", "a list", "[]", "secrets of the vault that it uses, each bound to hosts, as placeholders in variables of these names"},
 		Entry{"agents.NAME.env", "", "a list", "[]", "its environment variables, as NAME=VALUE"},
 		Entry{"data.NAME", "", "a path", None, "directory that runs and sessions which ask for NAME see, read-only, as /data/NAME"},
+		Entry{"workspaces.NAME.path", "", "a path", "needed", "directory that agents work in as workspace NAME; workspaces.NAME: PATH is short for it"},
+		Entry{"workspaces.NAME.changes", "", strings.Join(workspaceChanges(), ", "), workspaceChanges()[0], "what becomes of their changes: a person applies them, each run that ends with exit code 0 does, or there can be none"},
+		Entry{"workspaces.NAME.namespaces", "", "a list", "[]", "namespaces that may use it; [] is all"},
 		Entry{"profiles.NAME.require", "", None + ", a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
 		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})
 }

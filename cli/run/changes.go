@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -73,7 +71,11 @@ func (p commands) openReviewer(c *cli.Context, choice Changes) *console.Console 
 func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, choice Changes, set changes.Set, ended error) error {
 	quiet := c.Bool("quiet") || c.Bool("json")
 	if !quiet {
-		p.Messagef("%s", summary(c, set, choice))
+		if choice == dropChanges {
+			p.Messagef("%s", set.Counts)
+		} else {
+			p.Messagef("%s", review.Summary(set))
+		}
 	}
 	var done pipeline.Effect[changes.Applied]
 	switch {
@@ -120,20 +122,4 @@ func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, choic
 		return err
 	})
 	return cmp.Or(err, ended)
-}
-
-// summary describes a change set in a line, with the commands that decide about it.
-func summary(c *cli.Context, set changes.Set, choice Changes) string {
-	if choice == dropChanges {
-		return set.Counts.String()
-	}
-	words := ""
-	if here, err := os.Getwd(); err != nil || here != set.Dir {
-		words += " " + set.ID
-	}
-	if set.Namespace != "default" {
-		words += " --namespace " + set.Namespace
-	}
-	const verb = "sandboxmcp changes "
-	return fmt.Sprintf("%s, stored as %s; review: %sshow%[4]s; apply: %[3]sapply%[4]s; drop: %[3]sdrop%[4]s", set.Counts, set.ID, verb, words)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
@@ -79,7 +80,7 @@ func thisProgram() (string, error) {
 
 // thisServer returns the entry that starts this program. Paths in its flags are absolute, since clients start it in any
 // directory. A flag that was not typed comes from the existing entry, so that rewriting the entry removes no namespace;
-// '*' as the namespace removes it.
+// '*' as the namespace or the workspace removes it.
 func thisServer(c *cli.Context, t target) (s Server, err error) {
 	s.Name = c.String("name")
 	if s.Command, err = thisProgram(); err != nil {
@@ -90,9 +91,17 @@ func thisServer(c *cli.Context, t target) (s Server, err error) {
 		return s, err
 	}
 	now, _, _ := t.entry(s.Name) // writing reports an unreadable file
-	for _, flag := range []string{"config", "db", "serve", "namespace", "tools"} {
+	workspace := c.String("workspace")
+	if workspace != "" && workspace != "*" {
+		name, w, err := config.ParseWorkspace(workspace)
+		if err != nil {
+			return s, exit.Usage("use --workspace app=.", "--workspace %s: %v", workspace, err)
+		}
+		workspace = name + "=" + w.Path + ":" + w.Changes
+	}
+	for _, flag := range []string{"config", "db", "serve", "namespace", "tools", "workspace"} {
 		if flag == "serve" {
-			s.Args, typed = append(s.Args, flag), []string{"--namespace", c.String("namespace"), "--tools", c.String("tools")}
+			s.Args, typed = append(s.Args, flag), []string{"--namespace", c.String("namespace"), "--tools", c.String("tools"), "--workspace", workspace}
 			continue
 		}
 		if value := cmp.Or(flagValue(typed, flag), flagValue(now.Args, flag)); value != "" && value != "*" {

@@ -25,6 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -169,6 +170,15 @@ func dataDirs(cfg config.Config) map[string]string {
 	}
 	maps.Copy(all, cfg.Data)
 	return all
+}
+
+// workspaceConfig returns the store of change sets, and the directories that agents may work in.
+func workspaceConfig(cfg config.Config) *workspace.Config {
+	c := &workspace.Config{Dir: ChangesDir(cfg), Named: map[string]workspace.Named{}}
+	for name, w := range cfg.Workspaces {
+		c.Named[name] = workspace.Named{Name: name, Path: w.Path, Changes: workspace.Policy(w.Changes), For: w.Namespaces}
+	}
+	return c
 }
 
 // MaxTime is the maximum time limit of a run.

@@ -30,7 +30,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -191,7 +190,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Caps:        pipelineBounds(cfg.Caps),
 		Egress:      out,
 		Approvals:   p.Approvals,
-		Settings:    []any{&web, sessionConfig(cfg), &review, &onHost, &workspace.Config{Dir: ChangesDir(cfg)}},
+		Settings:    []any{&web, sessionConfig(cfg), &review, &onHost, workspaceConfig(cfg)},
 		Packages:    p.packages,
 		AskPackages: cfg.Packages.Ask,
 		Results:     p.Results,

@@ -39,10 +39,10 @@ func shellWord(s string) string {
 
 // ApprovingCommand returns the command that approves a question.
 func ApprovingCommand(q approval.Question) string {
-	if q.Kind == approval.Host || q.Kind == approval.Package {
-		return "sandboxmcp approve " + q.ID
+	if q.Kind == approval.Egress {
+		return "sandboxmcp egress approve " + q.ID
 	}
-	return "sandboxmcp egress approve " + q.ID
+	return "sandboxmcp approve " + q.ID
 }
 
 // Duration formats d without trailing zero units: 1h, not 1h0m0s.

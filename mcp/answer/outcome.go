@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -72,6 +73,29 @@ type runProducts struct {
 	StateLost    string             `json:"state_lost,omitempty" about:"Why the session lost its variables."`
 	Packages     []packages.Package `json:"packages,omitempty" about:"Installed packages."`
 	Artifacts    []ArtifactFacts    `json:"artifacts,omitempty" about:"Files in its working directory at the end."`
+	Changes      *ChangesFacts      `json:"changes,omitempty" about:"Its changes to the workspace of the host."`
+}
+
+// ChangesFacts describe a change set.
+type ChangesFacts struct {
+	ID      string `json:"id" about:"Its id, for request_host_access with kind changes, and as request_id for get_artifacts."`
+	Status  string `json:"status" about:"proposed, applied, dropped or undone."`
+	Summary string `json:"summary" about:"Counts of paths and lines."`
+	Held    int    `json:"held_back" about:"Paths that are applied only if a person names them, since the host would run or obey them."`
+	Refused int    `json:"refused" about:"Paths that are never applied, such as devices and files with a secret."`
+}
+
+// FactsOfChanges describes a change set, nil without one.
+func FactsOfChanges(set *changes.Set) *ChangesFacts {
+	if set == nil {
+		return nil
+	}
+	return &ChangesFacts{set.ID, set.Status, set.Counts.String(), set.Counts.Held, set.Counts.Refused}
+}
+
+// String returns the facts as one line.
+func (f ChangesFacts) String() string {
+	return fmt.Sprintf("change set %s (%s): %s", f.ID, f.Status, f.Summary)
 }
 
 // runContainment lists the hosts that a run tried to reach, and the layers that contained it.

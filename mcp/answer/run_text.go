@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 )
 
 // Run returns the answer about a finished run.
@@ -58,6 +59,7 @@ func (s Renderer) Run(res pipeline.Outcome, err error) *Answer {
 	t.writeEgress()
 	t.f.Packages = slices.Clone(t.res.Packages) // answers are made readable in place, and a job's result is read more than once
 	t.writeArtifacts()
+	t.writeChanges()
 	t.writeFooter()
 	return &Answer{Text: strings.TrimRight(t.text.String(), "\n"), Facts: all, Extra: t.extra, Failed: err != nil}
 }
@@ -181,6 +183,26 @@ func (t *runReport) writeArtifacts() {
 	}
 	if res.ArtifactsFailed != "" {
 		t.writeLine("some artifacts could not be saved: %s", res.ArtifactsFailed)
+	}
+}
+
+// ChangesName is the name of a change set's difference among the files of its run.
+const ChangesName = "changes.diff"
+
+// AskChanges says how an agent has a change set applied.
+func AskChanges(id string) string {
+	return fmt.Sprintf("get_artifacts with request_id %q and name %q shows it; request_host_access with kind changes and pattern %q asks a person to apply it", id, ChangesName, id)
+}
+
+func (t *runReport) writeChanges() {
+	if t.f.Changes = FactsOfChanges(t.res.Changes); t.f.Changes != nil {
+		t.writeLine("%s", t.f.Changes)
+		if t.f.Changes.Status == changes.StatusProposed {
+			t.writeLine("what to do: %s", AskChanges(t.f.Changes.ID))
+		}
+	}
+	if t.res.ChangesFailed != "" {
+		t.writeLine("changes: %s", t.res.ChangesFailed)
 	}
 }
 

@@ -35,6 +35,13 @@ func phrasesOf(kind string) phrases {
 			"%s may not be installed", "whether %s may be installed",
 			"call install_package with the same arguments again",
 		}
+	case approval.Changes:
+		return phrases{
+			"An agent asks to apply the changes that its code made to a workspace.", "Changes",
+			"Whether to apply them. What is held back stays out.",
+			"the changes are not applied (%s)", "whether to %s",
+			"go on; the workspace has the changes",
+		}
 	}
 	return phrases{
 		"Code that an agent runs in sandboxmcp asks for network access.", "Host",
@@ -47,11 +54,14 @@ func phrasesOf(kind string) phrases {
 // dialogText returns the text for the client's user. Texts of the agent and its program are on one line each, so that
 // they can't imitate ours.
 func dialogText(q approval.Question) string {
-	p := phrasesOf(q.Kind)
+	p, head := phrasesOf(q.Kind), "The code begins with"
+	if q.Kind == approval.Changes {
+		head = "Paths"
+	}
 	text := fmt.Sprintf("%s\n%s: %s\nNamespace: %s", p.asks, p.what, answer.OneLine(q.What), answer.OneLine(q.Namespace))
 	for _, f := range [][2]string{
 		{"Session", q.Session}, {"Run", q.Run}, {"Client", q.Client}, {"Only for the code with SHA-256", q.CodeSHA256},
-		{"Asked by the code with SHA-256", q.CodeOf}, {"The code begins with", q.CodeHead},
+		{"Asked by the code with SHA-256", q.CodeOf}, {head, q.CodeHead},
 	} {
 		if f[1] != "" {
 			text += "\n" + f[0] + ": " + answer.OneLine(f[1])

@@ -10,7 +10,7 @@ import (
 )
 
 // Template is the backend and profile of sandboxes. The zero value is the operator's default.
-type Template struct{ Backend, Profile string }
+type Template struct{ Backend, Profile, Workspace string }
 
 // builtin are the SDKs' default templates. The configuration may redefine them.
 var builtin = []string{"base", "code-interpreter-v1"}

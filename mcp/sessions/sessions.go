@@ -175,6 +175,7 @@ type newSession struct {
 	GitName  string    `json:"git_name"`
 	GitEmail string    `json:"git_email"`
 	Data     []string  `json:"data"`
+	Project  string    `json:"workspace"` // one of the operator's
 	Tools    []newTool `json:"tools"`
 	ToolTime float64   `json:"tool_timeout_seconds"` // for each call
 }
@@ -218,7 +219,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.dropEnded()
 	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
-		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
+		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Project: q.Project, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		return err
 	}

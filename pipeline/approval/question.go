@@ -17,6 +17,7 @@ const (
 	Egress  = "egress"  // a name, or a pattern of names, to reach
 	Host    = "host"    // a command on the host
 	Package = "package" // a package to install
+	Changes = "changes" // a change set to apply
 )
 
 // Default and maximum duration of an approval.
@@ -28,8 +29,8 @@ const (
 // Question asks a person for one permission. An approval covers exactly this, and nothing similar.
 type Question struct {
 	ID         string        `json:"id"`   // a ULID, set by Open
-	Kind       string        `json:"kind"` // Egress, Host or Package
-	What       string        `json:"what"` // the name or pattern, the command, the package; any text but NUL
+	Kind       string        `json:"kind"` // Egress, Host, Package or Changes
+	What       string        `json:"what"` // the name or pattern, the command, the package, the change set; any text but NUL
 	Namespace  string        `json:"namespace"`
 	Session    string        `json:"session,omitempty"`
 	Run        string        `json:"run,omitempty"`         // id of the waiting run, if any
@@ -37,7 +38,7 @@ type Question struct {
 	Reason     string        `json:"reason,omitempty"`      // the agent's claim, not verified
 	CodeSHA256 string        `json:"code_sha256,omitempty"` // "" requests it for all code of the namespace
 	CodeOf     string        `json:"code_of,omitempty"`     // SHA-256 of the asking code, for information only
-	CodeHead   string        `json:"code_head,omitempty"`   // beginning of that code, redacted
+	CodeHead   string        `json:"code_head,omitempty"`   // beginning of that code, or the paths of a change set, redacted
 	For        time.Duration `json:"for"`                   // duration of an approval in nanoseconds; 0 is an hour, the maximum a day
 	Asked      time.Time     `json:"asked"`                 // set by Open
 	Expires    time.Time     `json:"expires"`               // set by Open: then it is denied
@@ -59,7 +60,7 @@ func (q Question) key() key { return key{q.Kind, q.Namespace, q.What, q.CodeSHA2
 // normalize validates q, and cuts its texts for display and the log. Open sets the rest.
 func (q Question) normalize() (Question, error) {
 	switch {
-	case !slices.Contains([]string{Egress, Host, Package}, q.Kind):
+	case !slices.Contains([]string{Egress, Host, Package, Changes}, q.Kind):
 		return q, fmt.Errorf("%.40q is not a kind of question", q.Kind)
 	case strings.TrimSpace(q.What) == "":
 		return q, errors.New("it does not name a permission")

@@ -18,10 +18,10 @@ type ApplyOptions struct {
 
 // Applied is what an apply or undo did.
 type Applied struct {
-	Set    Set        // without its entries
-	Paths  []string   // that changed
-	Merged []string   // those of them that were merged
-	Left   []Conflict // what was not applied, and why
+	Set    Set        `json:"set"`              // without its entries
+	Paths  []string   `json:"paths"`            // that changed
+	Merged []string   `json:"merged,omitempty"` // those of them that were merged
+	Left   []Conflict `json:"left,omitempty"`   // what was not applied, and why
 }
 
 // Apply puts the after states of a set in place of the before states. Where a path is not as it was, the error is

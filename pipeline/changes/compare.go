@@ -36,6 +36,7 @@ type comparison struct {
 	content *pack
 	entries map[string]*Entry
 	held    judge
+	applied map[string]State // by path, that the host has of earlier sets of the same session
 }
 
 // add compares one path with the host's.
@@ -223,7 +224,7 @@ func (c *comparison) before(e *Entry) error {
 	if info == nil {
 		return nil
 	}
-	e.Stale = e.Before.Kind != Directory && !changeTime(info).Before(c.p.Began)
+	e.Stale = e.Before.Kind != Directory && !changeTime(info).Before(c.p.Began) && e.Before != c.applied[e.Path]
 	if e.Before.Kind == Other {
 		e.Refused = cmp.Or(e.Refused, "the host has a device, a socket or a FIFO there")
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
@@ -60,7 +61,11 @@ func (s *Store) Propose(ctx context.Context, p Proposal) (set Set, err error) {
 		return set, err
 	}
 	defer content.Close()
-	c := comparison{ctx, p, host, content, map[string]*Entry{}, judge{}}
+	applied, err := s.appliedStates(p)
+	if err != nil {
+		return set, err
+	}
+	c := comparison{ctx, p, host, content, map[string]*Entry{}, judge{}, applied}
 	if err := p.Changes(ctx, c.add); err != nil {
 		return set, err
 	}
@@ -78,4 +83,25 @@ func (s *Store) Propose(ctx context.Context, p Proposal) (set Set, err error) {
 		return set, err
 	}
 	return set, statefile.SyncDir(s.c.Dir)
+}
+
+// appliedStates returns the states, by path, that earlier change sets of the proposal's session left on the host.
+func (s *Store) appliedStates(p Proposal) (map[string]State, error) {
+	if p.Session == "" {
+		return nil, nil
+	}
+	sets, err := s.List(Filter{Namespace: p.Namespace, Session: p.Session, Dir: p.Dir, Status: StatusApplied})
+	states := map[string]State{}
+	for _, set := range slices.Backward(sets) { // the newest counts
+		full, err := s.Get(set.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range full.Entries {
+			if e.Applied {
+				states[e.Path] = e.After
+			}
+		}
+	}
+	return states, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -31,16 +32,23 @@ func DataMounts(p *pipeline.Pipeline, names []string) (mounts []backends.Mount, 
 		case slices.Contains(names[:i], name):
 			continue
 		}
-		dir, err := hostfs.OpenDir(host)
-		if link, is := errors.AsType[*hostfs.LinkError](err); is {
-			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the data directory %q is behind a link, which a program may have created", name),
-				"name the directory itself, "+link.To+" or one below it, in ", remedy.Setting.With("data."+name))
+		if err := CheckNamedDir("data directory "+strconv.Quote(name), "data."+name, host); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the data directory %q does not exist", name), "create it, or change ", remedy.Setting.With("data."+name))
-		}
-		dir.Close()
 		mounts = append(mounts, backends.Mount{Host: host, Inside: DataDir + "/" + name})
 	}
 	return mounts, Overlap(p, mounts, nil)
+}
+
+// CheckNamedDir refuses a directory of a setting that is missing or behind a link.
+func CheckNamedDir(what, setting, host string) error {
+	dir, err := hostfs.OpenDir(host)
+	if link, is := errors.AsType[*hostfs.LinkError](err); is {
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the %s is behind a link, which a program may have created", what),
+			"name the directory itself, "+link.To+" or one below it, in ", remedy.Setting.With(setting))
+	}
+	if err != nil {
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the %s does not exist", what), "create it, or change ", remedy.Setting.With(setting))
+	}
+	return dir.Close()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
 // running is a listener before real sandboxes and a real log.
@@ -47,7 +48,7 @@ func runAt(t *testing.T, at pace) *running {
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	must(t, err)
 	t.Cleanup(func() { log.Close() })
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir()})
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Settings: []any{&workspace.Config{Dir: t.TempDir()}}})
 	t.Cleanup(p.Close)
 	l := serveAt(t, Config{Pipeline: p, Runs: p, Sweep: func(context.Context) {}, Alike: func() string { return alike }}, at)
 	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))

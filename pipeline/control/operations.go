@@ -3,6 +3,7 @@ package control
 import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -68,6 +69,15 @@ var (
 	ListStored = &operation.Route[StoredQuery, []Stored]{Pattern: "GET /v1/stored", Name: "list_stored", About: "Lists the runs with stored output and files, newest first."}
 	ReadStored = &operation.Route[PartQuery, StoredPart]{Pattern: "GET /v1/stored/{id}", Name: "read_stored", About: "Reads a part of a stored run."}
 
+	ListChanges = &operation.Route[ChangesQuery, []changes.Set]{Pattern: "GET /v1/changes", Name: "list_changes", About: "Lists the change sets of workspaces, newest first, without their paths."}
+	GetChanges  = &operation.Route[OfChanges, changes.Set]{Pattern: "GET /v1/changes/{id}", Name: "get_changes", Long: true, About: "Shows the paths of a change set, the first 10,000."}
+	DiffChanges = &operation.Route[ChangesPart, ChangesDiff]{Pattern: "POST /v1/changes/{id}/diff", Name: "diff_changes", Long: true,
+		About: "Returns the difference of a change set in git's format, without the secrets in it."}
+	ApplyChanges = &operation.Route[ChangesPart, changes.Applied]{Pattern: "POST /v1/changes/{id}/apply", Name: "apply_changes", Long: true,
+		About: "Applies a change set to its directory, all or nothing. A path that is held back must be named."}
+	UndoChanges = &operation.Route[OfChanges, changes.Applied]{Pattern: "POST /v1/changes/{id}/undo", Name: "undo_changes", Long: true, About: "Restores what an applied change set has replaced."}
+	DropChanges = &operation.Route[OfChanges, changes.Applied]{Pattern: "DELETE /v1/changes/{id}", Name: "drop_changes", Long: true, About: "Deletes the content of a change set."}
+
 	GetPolicy   = &operation.Route[NoArguments, []Setting]{Pattern: "GET /v1/policy", Name: "get_policy", About: "Shows the settings in force, with the source of each."}
 	ListSecrets = &operation.Route[SecretsQuery, Secrets]{Pattern: "GET /v1/secrets", Name: "list_secrets", About: "Lists the names of a namespace's secrets, without values."}
 	RunDoctor   = &operation.Route[NoArguments, []Finding]{Pattern: "GET /v1/doctor", Name: "run_doctor", Long: true, About: "Checks which isolation layers this machine supports."}
@@ -89,6 +99,7 @@ func Operations() []operation.Operation {
 		CopyFile.Operation(), putFiles.Operation(), getFiles.Operation(), CopyExport.Operation(), runCell.Operation(), InterruptCell.Operation(), streamEvents.Operation(),
 		ListRunning.Operation(), watchRun.Operation(), ShowCode.Operation(), InterruptRun.Operation(), ReviewCode.Operation(),
 		SearchLog.Operation(), GetStory.Operation(), GetEvidence.Operation(), ListStored.Operation(), ReadStored.Operation(),
+		ListChanges.Operation(), GetChanges.Operation(), DiffChanges.Operation(), ApplyChanges.Operation(), UndoChanges.Operation(), DropChanges.Operation(),
 		GetPolicy.Operation(), ListSecrets.Operation(), RunDoctor.Operation(), GetDisk.Operation(), GetFigures.Operation(), OpenPage.Operation(),
 	}
 }

@@ -9,16 +9,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -29,6 +34,8 @@ type people struct {
 	mine string // a session of team
 	asks *approval.Pending
 	run  string // a run of team
+	dir  string // a workspace
+	set  string // a change set of team for it
 }
 
 const who = "Test-Identity"
@@ -58,13 +65,23 @@ func overHTTP(t *testing.T) people {
 		r.listener.api.ServeHTTP(w, q.WithContext(ctx))
 	}))
 	t.Cleanup(s.Close)
-	p := people{r, s.URL, r.create("shell").ID, openQuestion(t, b, "a.example"), ""}
+	p := people{running: r, url: s.URL, mine: r.create("shell").ID, asks: openQuestion(t, b, "a.example")}
 	res, _ := r.exec(p.mine, "echo of-team > secret.example.txt")
 	p.run, r.listener.api.c.Records = res.ID, r.log
 	c.Keys, err = signer.OpenKeys(t.TempDir(), nil)
 	must(t, err)
 	bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "team", Data: map[string]any{"name": "secret.example"}})
 	return p
+}
+
+// propose makes the change set.
+func (p *people) propose() {
+	p.dir = p.t.TempDir()
+	must(p.t, os.WriteFile(filepath.Join(p.dir, "a.txt"), []byte("one\n"), 0o644))
+	_, out, err := pipeline.Do(p.t.Context(), p.pipeline, run.Request{Namespace: "team", Language: "shell", Code: []byte("echo two >>a.txt; echo new >secret.example"),
+		HostFiles: run.HostFiles{Workspace: backends.Mount{Host: p.dir, Propose: true}}})
+	must(p.t, err)
+	p.set = out.Changes.ID
 }
 
 // sends sends one request.
@@ -108,6 +125,8 @@ func (p people) requests() map[string][3]string {
 		ReviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
 		SearchLog.Pattern:    {"/v1/log"}, GetStory.Pattern: {"/v1/log/" + p.run, "", "404"}, GetEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
 		ListStored.Pattern: {"/v1/stored"}, ReadStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
+		ListChanges.Pattern: {"/v1/changes"}, GetChanges.Pattern: {"/v1/changes/" + p.set, "", "404"}, DiffChanges.Pattern: {"/v1/changes/" + p.set + "/diff", "{}", "404"},
+		ApplyChanges.Pattern: {"/v1/changes/" + p.set + "/apply", "{}", "404"}, UndoChanges.Pattern: {"/v1/changes/" + p.set + "/undo", "", "404"}, DropChanges.Pattern: {"/v1/changes/" + p.set, "", "404"},
 		GetPolicy.Pattern: {"/v1/policy"}, ListSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, RunDoctor.Pattern: {"/v1/doctor"}, GetDisk.Pattern: {"/v1/disk"},
 		GetFigures.Pattern: {"/v1/figures"}, OpenPage.Pattern: {"/v1/page", "{}"},
 		streamEvents.Pattern: {"/v1/events?follow=false"}, EndSession.Pattern: {"/v1/sessions/" + id, "", "404"},
@@ -118,6 +137,7 @@ func (p people) requests() map[string][3]string {
 // nothing of this one, by no operation.
 func TestWhoReachesWhat(t *testing.T) {
 	p := overHTTP(t)
+	p.propose()
 	all := p.requests()
 	for _, o := range Operations() {
 		one, ok := all[o.Route]
@@ -189,6 +209,36 @@ func TestPeopleOverHTTP(t *testing.T) {
 	}
 	if status, text := p.sends(t, "all", "DELETE", "/v1/sessions/"+p.mine, ""); status != 200 || !strings.Contains(text, `"ended_identity":"token:boss"`) {
 		t.Errorf("got %d %s", status, text)
+	}
+}
+
+// TestChangesOverHTTP: a person reads a change set, applies a part of it, undoes that, and drops it; the log says who.
+func TestChangesOverHTTP(t *testing.T) {
+	p := overHTTP(t)
+	p.propose()
+	content := func() string {
+		b, _ := os.ReadFile(filepath.Join(p.dir, "a.txt"))
+		return string(b)
+	}
+	for _, step := range []struct{ method, path, body, want, content string }{
+		{"GET", "?namespace=team&status=proposed", "", `"changed":1,"added":1`, "one\n"},
+		{"GET", "/" + p.set, "", `"path":"a.txt"`, "one\n"},
+		{"POST", "/" + p.set + "/diff", `{"paths":["a.txt"]}`, `+two`, "one\n"},
+		{"POST", "/" + p.set + "/apply", `{"paths":["a.txt"]}`, `"paths":["a.txt"]`, "one\ntwo\n"},
+		{"POST", "/" + p.set + "/undo", "", `"paths":["a.txt"]`, "one\n"},
+		{"DELETE", "/" + p.set, "", `"status":"dropped"`, "one\n"},
+		{"POST", "/" + p.set + "/apply", "{}", "dropped", "one\n"},
+	} {
+		if _, text := p.sends(t, "all", step.method, "/v1/changes"+step.path, step.body); !strings.Contains(text, step.want) || content() != step.content {
+			t.Errorf("%s %s: got %s, want %s; a.txt is %q", step.method, step.path, text, step.want, content())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "secret.example")); err == nil {
+		t.Error("a path was applied that was not named")
+	}
+	_, text := p.sends(t, "all", "GET", "/v1/log?kind=changes.applied", "")
+	if !strings.Contains(text, "token:boss") {
+		t.Errorf("the log does not say who applied it: %s", text)
 	}
 }
 

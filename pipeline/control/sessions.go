@@ -28,6 +28,7 @@ type NewSession struct {
 	Backend   string          `json:"backend,omitempty" about:"Its isolation backend."`
 	Profile   string          `json:"profile,omitempty" about:"The containment profile."`
 	Allow     []string        `json:"allow,omitempty" about:"The only hosts that its cells may reach." range:"..1000" each:"A host." eachrange:"..300"`
+	Workspace string          `json:"workspace,omitempty" about:"The workspace of the operator that is its /workspace." range:"..32"`
 	NoNetwork bool            `json:"no_network,omitempty" about:"Disables the network."`
 	Limits    pipeline.Limits `json:"limits,omitzero" about:"Its limits, at most the operator's caps."`
 	Idle      float64         `json:"idle_seconds,omitempty" about:"Idle time in seconds after which it ends." range:"0..1000000"`
@@ -93,7 +94,7 @@ func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
 		return session.Info{}, err
 	}
 	n := session.New{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
-		Limits: pipeline.BoundsOf(q.Limits), Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime)}
+		Limits: pipeline.BoundsOf(q.Limits), Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Project: q.Workspace}
 	if q.NoNetwork {
 		n.Allow = []string{}
 	}

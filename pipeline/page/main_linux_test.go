@@ -26,6 +26,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -70,7 +71,7 @@ func serve(t testing.TB) *server {
 	store, err := results.Open(results.Config{Dir: filepath.Join(dir, "runs")})
 	must(t, err)
 	t.Cleanup(func() { store.Close() })
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Bus: bus, Approvals: broker, Results: store,
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Settings: []any{&workspace.Config{Dir: filepath.Join(dir, "changes")}}, Bus: bus, Approvals: broker, Results: store,
 		RecordConfig: pipeline.RecordConfig{Keys: keys, Capture: pipeline.Capture{Code: true, Output: true}}, Egress: pipeline.Egress{Ask: true}, Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
 	t.Cleanup(func() { broker.Close(); p.Close() })
 	api := control.New(control.Config{Pipeline: p, Approvals: broker, Events: bus, Records: log, Keys: keys, Results: store,

@@ -257,13 +257,13 @@ func gets() map[string]handler {
 	return map[string]handler{
 		"": (*Page).now, "live": (*Page).sendUpdates, "output": (*Page).output, "code": (*Page).code, "session": (*Page).session,
 		"ran": (*Page).ran, "run": (*Page).run, "evidence": (*Page).evidence, "file": (*Page).file, "export": (*Page).export,
-		"policy": (*Page).policy, "doctor": (*Page).doctor, "charts": (*Page).charts,
+		"policy": (*Page).policy, "doctor": (*Page).doctor, "charts": (*Page).charts, "changes": (*Page).changes,
 	}
 }
 
 // posts are what changes something.
 func posts() map[string]handler {
 	return map[string]handler{
-		"answer": (*Page).answer, "interrupt": (*Page).interrupt, "end": (*Page).endSession, "cell": (*Page).cell, "leave": (*Page).leave,
+		"answer": (*Page).answer, "interrupt": (*Page).interrupt, "end": (*Page).endSession, "cell": (*Page).cell, "leave": (*Page).leave, "decide": (*Page).decideChanges,
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,11 +19,13 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -288,6 +292,58 @@ func TestDecisions(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d rows", n)
+	}
+}
+
+// TestChanges: a person sees what a run changed, chooses some of it, and applies, undoes and drops that. Hostile names
+// and lines are text.
+func TestChanges(t *testing.T) {
+	s := serve(t)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("one\n"), 0o644))
+	_, out, err := pipeline.Do(t.Context(), s.pipe, run.Request{Namespace: "team", Language: "shell",
+		Code:      []byte("echo '<b>two</b>' >>a.txt; echo x >'<i>b'; mkdir -p .git/hooks; echo y >.git/hooks/pre-commit"),
+		HostFiles: run.HostFiles{Workspace: backends.Mount{Host: dir, Propose: true}}})
+	must(t, err)
+	set, v := out.Changes.ID, s.as(boss)
+	read := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(dir, name))
+		return string(b)
+	}
+	if _, text := v.load("changes"); !strings.Contains(text, "changes?id="+set) || !strings.Contains(text, dir) {
+		t.Errorf("the list lacks it: %s", text)
+	}
+	_, text := v.load("changes?id=" + set)
+	for _, part := range []string{"&#43;&lt;b&gt;two", "&lt;i&gt;b", `name="path" value="a.txt" aria-label="a.txt" checked`, `value=".git/hooks/pre-commit" aria-label=".git/hooks/pre-commit">`, "Held back: git runs its hooks"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %s in %s", part, text)
+		}
+	}
+	for _, step := range []struct {
+		form     url.Values
+		a, after string
+	}{
+		{url.Values{"how": {"apply"}, "path": {"a.txt"}}, "one\n<b>two</b>\n", ">applied<"},
+		{url.Values{"how": {"undo"}}, "one\n", ">undone<"},
+		{url.Values{"how": {"drop"}}, "one\n", ">dropped<"},
+	} {
+		step.form.Set("id", set)
+		resp, text := v.post("decide", step.form)
+		if resp.StatusCode != http.StatusSeeOther || read("a.txt") != step.a || read("<i>b") != "" {
+			t.Errorf("%v: got %d %s, a.txt %q", step.form, resp.StatusCode, text, read("a.txt"))
+		}
+		if _, text := v.load("changes?id=" + set); !strings.Contains(text, step.after) {
+			t.Errorf("%v: no %s in %s", step.form, step.after, text)
+		}
+	}
+	for how, want := range map[string]int{"apply": http.StatusBadRequest, "apply_all": http.StatusUnprocessableEntity, "else": http.StatusBadRequest} {
+		if resp, text := v.post("decide", url.Values{"id": {set}, "how": {how}}); resp.StatusCode != want {
+			t.Errorf("%s of a dropped set: got %d %s", how, resp.StatusCode, text)
+		}
+	}
+	stranger := s.as(identity.Identity{Name: "other", Kind: identity.Person, Namespaces: identity.Only("other"), Source: identity.FromPeer})
+	if resp, text := stranger.load("changes?id=" + set); resp.StatusCode != http.StatusNotFound || strings.Contains(text, dir) {
+		t.Errorf("a person of another namespace: got %d %s", resp.StatusCode, text)
 	}
 }
 

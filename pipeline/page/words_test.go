@@ -48,7 +48,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("there is no word %s", m[1])
 		}
 	}
-	made := regexp.MustCompile(`^(outcome|state|severity|scope)_|^egress\.|^(egress|host|package)$`) // whose names are put together
+	made := regexp.MustCompile(`^(outcome|state|severity|scope|set|path)_|^egress\.|^(egress|host|package|changes)$`) // whose names are put together
 	for name := range all {
 		if !used[name] && !made.MatchString(name) {
 			t.Errorf("%s is said nowhere", name)
@@ -57,7 +57,7 @@ func TestWords(t *testing.T) {
 	tags := regexp.MustCompile(`<[^>]*>?|&[a-z]+;|[^<]*>`)
 	fine := map[string]bool{"CSV": true, "JSON": true, "SHA-256": true, "s": true, "p50": true, "p90": true, "p99": true, "sandboxmcp page": true, "sandboxmcp token create NAME --person --namespace NS": true,
 		"a": true, "d": true, "j": true, "k": true, "n": true, "p": true, "Enter": true,
-		"all": true, "err": true, "first": true, "selected": true, "ok": true, "refused": true, "exit": true} // the last are parts of tags
+		"all": true, "err": true, "first": true, "selected": true, "ok": true, "refused": true, "exit": true, "checked": true} // the last are parts of tags
 	var walk func(n parse.Node)
 	walk = func(n parse.Node) {
 		switch n := n.(type) {

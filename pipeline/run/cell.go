@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -30,6 +31,11 @@ func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 		return "", err
 	}
 	c.session = s
+	if info.Workspace != "" {
+		if c.project, err = workspace.FindNamed(p, info.Namespace, info.Workspace); err != nil {
+			return "", err
+		}
+	}
 	if c.Containment, err = containment.Choose(p, info.Backend, info.Profile, q.Require); err != nil {
 		return "", err
 	}
@@ -46,12 +52,12 @@ func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 // fitsSession refuses request fields that only a new sandbox could fulfil.
 func fitsSession(q Request, info session.Info) error {
 	for field, asked := range map[string]bool{
-		"another backend":    q.Backend != "" && q.Backend != info.Backend,
-		"another profile":    q.Profile != "" && q.Profile != info.Profile,
-		"mounts":             len(q.Mounts) > 0,
-		"a host's workspace": q.Workspace.Host != "",
-		"arguments":          len(q.Args) > 0,
-		"standard input":     q.Stdin != nil,
+		"another backend":   q.Backend != "" && q.Backend != info.Backend,
+		"another profile":   q.Profile != "" && q.Profile != info.Profile,
+		"mounts":            len(q.Mounts) > 0,
+		"another workspace": q.Workspace.Host != "" || q.Project != "" && q.Project != info.Workspace,
+		"arguments":         len(q.Args) > 0,
+		"standard input":    q.Stdin != nil,
 	} {
 		if asked {
 			return pipeline.Refuse(pipeline.StageValidate, "code in a session can't have "+field, "name it when the session is created, or ", remedy.NoSession,
@@ -211,7 +217,7 @@ func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 func (e *execution) changedFiles() signer.Source {
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
 		before, now := e.guard.Files(), map[session.FileID]session.SeenFile{}
-		skipped, err := e.sandbox.Files().Each(ctx, func(file backends.File) error {
+		skipped, err := e.guard.EachFile(ctx, func(file backends.File) error {
 			id, is := session.IDOf(file.Name), session.SeenFile{Size: file.Size, Changed: file.Changed}
 			now[id] = is
 			if before[id] == is || strings.HasPrefix(file.Name, ".bridge/") {

@@ -30,8 +30,9 @@ type plan struct {
 	unfenced []byte           // the request's code without its fence, if it had one
 	session  *session.Session // runs the code; nil is a sandbox of its own
 	limits   pipeline.Bounds
-	tools    []kernel.Tool // the code can call them
-	saves    *hostfs.Dir   // where the caller wants the artifacts, or nil
+	tools    []kernel.Tool   // the code can call them
+	project  workspace.Named // the operator's workspace that it works in, or the zero value
+	saves    *hostfs.Dir     // where the caller wants the artifacts, or nil
 }
 
 // planProgram is the first stage: it checks that the request is sound and within the operator's limits.
@@ -39,6 +40,12 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 	defer r.TimeStage(&r.Outcome.Timings.Validate)()
 	if err := checkRequest(q); err != nil {
 		return c, err
+	}
+	if q.Project != "" && q.Session == "" {
+		if c.project, err = workspace.FindNamed(r.Pipeline, q.Namespace, q.Project); err != nil {
+			return c, err
+		}
+		q.Workspace = c.project.Mount()
 	}
 	if q.Workspace.Propose {
 		if err := workspace.CheckProposal(r.Pipeline); err != nil {

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
@@ -34,6 +36,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/web"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -49,7 +52,7 @@ func (b watched) Start(ctx context.Context, spec backends.Spec) (backends.Sandbo
 }
 
 // rooms are the packages of effects.
-var rooms = []string{"containment", "host", "inside", "install", "run", "session", "status", "web"}
+var rooms = []string{"containment", "host", "inside", "install", "run", "session", "status", "web", "workspace"}
 
 // waysIn lists the exported methods of Pipeline, and the exported functions of rooms that take one.
 func waysIn(t *testing.T) (all []string) {
@@ -83,8 +86,9 @@ func waysIn(t *testing.T) (all []string) {
 
 // ofRooms are ways in that only effects and what keeps their state use: the second table of TestOneWayIn.
 var ofRooms = strings.Fields(`NewRun Close ForgetApprovals Go ResolveLimits NewRedactor OnClose SetSessionLeases PublishEvent RecordRow
-	containment.DataMounts containment.Choose containment.Overlap containment.PackagesOf containment.DecisionRecorder containment.RuntimeOf containment.SessionLanguage containment.ExposesOwnFiles
-	session.AddProgram session.DropProgram session.FindSession session.WithAgent session.SpoolUnnamed session.Prepare`)
+	containment.DataMounts containment.Choose containment.Overlap containment.PackagesOf containment.DecisionRecorder containment.RuntimeOf containment.SessionLanguage containment.ExposesOwnFiles containment.CheckHome
+	session.AddProgram session.DropProgram session.FindSession session.WithAgent session.SpoolUnnamed session.Prepare
+	workspace.CheckProposal workspace.FindNamed`)
 
 // coreState matches the use of a pipeline's own state, by which rows, limits and effects under way can be changed.
 var coreState = regexp.MustCompile(`\b[pP]ipeline\.(Budget|Counters|Journal|NamespaceLimits|Under)\.|\bNamespaceLimits\.Set\(`)
@@ -111,6 +115,7 @@ func TestOneWayIn(t *testing.T) {
 			}
 		}}
 		pipeline.EnsureSettings[host.Config](c).Enabled = true
+		pipeline.EnsureSettings[workspace.Config](c).Dir = t.TempDir()
 	})
 	log.Fail = func(entries []audit.Entry) error {
 		for _, e := range entries {
@@ -121,6 +126,11 @@ func TestOneWayIn(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
 	info := pipelinetest.Open(t, p, session.New{Guest: true})
 	ctx := t.Context()
+	_, out, err := pipeline.Do(ctx, p, run.Request{Language: "shell", Code: []byte("echo x >new.txt"), HostFiles: run.HostFiles{Workspace: backends.Mount{Host: t.TempDir(), Propose: true}}})
+	if err != nil || out.Changes == nil {
+		t.Fatalf("%v, no change set", err)
+	}
+	set := out.Changes.ID
 	calls := map[string]func(){
 		"FollowProgram":              func() { p.FollowProgram(ctx, "default", "none", pipeline.Follower{}) },
 		"HasFreeSlots":               func() { p.HasFreeSlots(backends.Limits{CPU: 1}) },
@@ -162,23 +172,32 @@ func TestOneWayIn(t *testing.T) {
 			_, done := run.StartJob(ctx, p, run.Request{Language: "shell", Code: []byte("true")})
 			<-done
 		},
-		"run.CancelJob":       func() { run.CancelJob(p, "default", "none") },
-		"run.JobOf":           func() { run.JobOf(p, "default", "none") },
-		"run.Jobs":            func() { run.Jobs(p, "") },
-		"run.Resume":          func() { run.Resume(ctx, p, "default", "none", nil, nil) },
-		"run.WaitJob":         func() { run.WaitJob(ctx, p, "default", "none") },
-		"session.EndedChan":   func() { session.EndedChan(p, "default", info.ID) },
-		"session.HasSnapshot": func() { session.HasSnapshot(p, "default", info.ID) },
-		"session.InfoOf":      func() { session.InfoOf(p, "default", info.ID) },
-		"session.Inspect":     func() { session.Inspect(ctx, p, "default", info.ID) },
-		"session.List":        func() { session.List(p, "") },
-		"session.PausedInfo":  func() { session.PausedInfo(p, "default", info.ID) },
-		"session.Programs":    func() { session.Programs(p, "default", info.ID) },
-		"session.Enqueue":     func() { session.Enqueue(ctx, p, "default", "none") },
-		"session.UsageOf":     func() { session.UsageOf(p, "default", info.ID) },
-		"status.Now":          func() { status.Now(p) },
-		"status.NowOf":        func() { status.NowOf(p, func(string) bool { return true }) },
-		"web.IsEnabled":       func() { web.IsEnabled(p) },
+		"run.CancelJob":          func() { run.CancelJob(p, "default", "none") },
+		"run.JobOf":              func() { run.JobOf(p, "default", "none") },
+		"run.Jobs":               func() { run.Jobs(p, "") },
+		"run.Resume":             func() { run.Resume(ctx, p, "default", "none", nil, nil) },
+		"run.WaitJob":            func() { run.WaitJob(ctx, p, "default", "none") },
+		"session.EndedChan":      func() { session.EndedChan(p, "default", info.ID) },
+		"session.HasSnapshot":    func() { session.HasSnapshot(p, "default", info.ID) },
+		"session.InfoOf":         func() { session.InfoOf(p, "default", info.ID) },
+		"session.Inspect":        func() { session.Inspect(ctx, p, "default", info.ID) },
+		"session.List":           func() { session.List(p, "") },
+		"session.PausedInfo":     func() { session.PausedInfo(p, "default", info.ID) },
+		"session.Programs":       func() { session.Programs(p, "default", info.ID) },
+		"session.Enqueue":        func() { session.Enqueue(ctx, p, "default", "none") },
+		"session.UsageOf":        func() { session.UsageOf(p, "default", info.ID) },
+		"status.Now":             func() { status.Now(p) },
+		"status.NowOf":           func() { status.NowOf(p, func(string) bool { return true }) },
+		"web.IsEnabled":          func() { web.IsEnabled(p) },
+		"workspace.Ask":          func() { workspace.Ask(ctx, p, "default", set, "", "") }, // whose answer is an effect
+		"workspace.Diff":         func() { workspace.Diff(ctx, p, changes.Set{ID: set, Namespace: "default"}, nil) },
+		"workspace.Export":       func() { workspace.Export(io.Discard, p, changes.Set{ID: set}, nil) },
+		"workspace.Find":         func() { workspace.Find(p, set, func(string) bool { return true }) },
+		"workspace.FindQuestion": func() { workspace.FindQuestion(p, "default", set) },
+		"workspace.Get":          func() { workspace.Get(p, "default", set) },
+		"workspace.HasNamed":     func() { workspace.HasNamed(p) },
+		"workspace.List":         func() { workspace.List(p, changes.Filter{}) },
+		"workspace.ListNamed":    func() { workspace.ListNamed(p, "default") },
 	}
 	state := func() (all []any) {
 		for _, i := range session.List(p, "") {

@@ -58,6 +58,8 @@ type HostFiles struct {
 	// Workspace is a host directory to show as /workspace; without one, /workspace is empty and discarded after the
 	// run.
 	Workspace backends.Mount
+	// Project names one of the operator's workspaces instead, see [workspace.Named].
+	Project string
 	// Within is the path of the code's file in the host workspace, "" if it is elsewhere.
 	Within string
 	Mounts []backends.Mount
@@ -163,6 +165,7 @@ func (q *Request) facts() pipeline.Facts {
 	f.AddIf("mounts", mounts, len(mounts))
 	f.AddIf("home", q.Home, len(q.Home))
 	f.AddIf("workspace", mountName(q.Workspace), len(q.Workspace.Host))
+	f.AddIf("project", q.Project, len(q.Project))
 	return f
 }
 

@@ -41,15 +41,30 @@ func (e *execution) sign(ctx context.Context) {
 	if err != nil {
 		e.Outcome.ArtifactsFailed = err.Error()
 	}
-	if dir := e.request.Workspace; dir.Propose {
-		if err := workspace.Propose(ctx, e.Run, dir.Host, e.since, e.sandbox.Files()); err != nil {
-			e.Outcome.ChangesFailed = err.Error()
-		}
-	}
+	e.proposeChanges(ctx)
 	if e.tree != nil {
 		for _, name := range e.tree.changedTraps() {
 			e.Warn(fmt.Sprintf("the program changed %s, which tools on the host execute or read as configuration", name))
 		}
+	}
+}
+
+// proposeChanges stores the changes of the run to its workspace. Those of a session are proposed at its end, unless they
+// are applied without a question.
+func (e *execution) proposeChanges(ctx context.Context) {
+	view := workspace.View{Dir: e.request.Workspace.Host, Began: e.since}
+	applies := e.project.Changes == workspace.AutoApply
+	switch {
+	case e.guard != nil && !applies, e.guard == nil && !e.request.Workspace.Propose:
+		return
+	case e.guard != nil:
+		view = e.guard.View()
+	}
+	view.Files = e.sandbox.Files()
+	if err := workspace.Propose(ctx, e.Run, view); err != nil {
+		e.Outcome.ChangesFailed = err.Error()
+	} else if applies && e.Outcome.Ended == backends.EndedOK {
+		workspace.ApplyNow(ctx, e.Run)
 	}
 }
 

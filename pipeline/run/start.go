@@ -95,6 +95,9 @@ func (e *execution) build(ctx context.Context) (err error) {
 	if q.Terminal == nil { // a prestarted interpreter has pipes instead of the terminal
 		spec.Program = &e.command // the only program of this sandbox
 	}
+	if q.Workspace.Propose {
+		e.since = changes.Began(e.Began) // before a backend copies it
+	}
 	if e.sandbox, err = e.Backend.Start(ctx, spec); err != nil {
 		return err
 	}
@@ -103,9 +106,6 @@ func (e *execution) build(ctx context.Context) (err error) {
 	}
 	if e.inputs, err = e.writeInputs(ctx); err != nil {
 		return err
-	}
-	if q.Workspace.Propose {
-		e.since = changes.Began(e.Began)
 	}
 	if q.Workspace.Write {
 		e.tree, err = snapshotTree(ctx, q.Workspace.Host)

@@ -7,7 +7,7 @@
 // time (guard, line), and an ended session runs none. The manager ends unused and expired sessions, and replaces
 // interpreters that die (interpreter, restart).
 //
-// A file calls only files behind it in this order: limits, inspect, bridge, contexts, new, pause, agent, error, info,
+// A file calls only files behind it in this order: limits, inspect, bridge, contexts, new, pause, changes, agent, error, info,
 // line, network, restart, guests, interpreter, guard, state, manager, session, tools.
 package session
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 )
 
 // Info describes a session.
@@ -33,6 +34,7 @@ type Info struct {
 	Cells     int       `json:"cells"`            // number of cells run
 	Restarts  []Restart `json:"restarts,omitempty"`
 	Closing
+	InWorkspace
 	Owner  string          `json:"owner,omitempty"` // identity that created it over HTTP
 	Late   string          `json:"late,omitempty"`  // set if the audit log could not be written at the session's end and gets the row later
 	Pause  bool            `json:"pause,omitempty"` // its files are kept when its lifetime is over
@@ -45,6 +47,13 @@ type Info struct {
 	Metadata map[string]string `json:"metadata,omitempty"` // labels of its client
 	Allow    []string          `json:"allow,omitempty"`    // hosts that it may reach, if it was created with a list
 	Tools    []string          `json:"tools,omitempty"`    // functions of its client that its code can call
+}
+
+// InWorkspace describes a session whose /workspace is a directory of the host.
+type InWorkspace struct {
+	Workspace     string       `json:"workspace,omitempty"`      // as the operator calls it
+	Changes       *changes.Set `json:"changes,omitempty"`        // when they were proposed last, without the entries
+	ChangesFailed string       `json:"changes_failed,omitempty"` // why they could not be stored at its end
 }
 
 // Closing describes how a session ended.

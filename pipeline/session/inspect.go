@@ -24,7 +24,7 @@ func Inspect(ctx context.Context, p *pipeline.Pipeline, namespace, id string) (S
 	state := State{Env: s.Env(), Files: []File{}}
 	state.Usage = pipeline.UsageOf(s.Sandbox().Usage())
 	more := 0
-	_, err = s.Sandbox().Files().Each(ctx, func(f backends.File) error {
+	_, err = s.EachFile(ctx, func(f backends.File) error {
 		if len(state.Files) == maxFiles {
 			more++
 			return nil

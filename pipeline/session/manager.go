@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -103,6 +104,9 @@ type Plan struct {
 	ToolTimeout time.Duration // of each call
 
 	Agent func() bool // whether its sandbox shows our agent, which accesses files; nil is true
+
+	View        *workspace.View // of a directory of the host whose changes are proposed; nil without one
+	BeforeClose func(*Session)  // is called before its sandbox is closed, if it is not nil
 
 	Close []func() // called when the session has ended, or could not be started
 }
@@ -329,6 +333,15 @@ func (k *Manager) endSession(s *Session, why string) {
 	k.gone = k.gone[max(0, len(k.gone)-maxGone):]
 	k.mu.Unlock()
 	close(s.dead)
+	if s.plan.BeforeClose != nil {
+		s.plan.BeforeClose(s)
+		info = s.Info()
+		k.mu.Lock()
+		if i := k.endedIndex(info.ID); i >= 0 {
+			k.gone[i] = info
+		}
+		k.mu.Unlock()
+	}
 	s.closeAll()
 	k.ended(info)
 }

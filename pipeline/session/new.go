@@ -13,10 +13,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -42,6 +44,8 @@ type New struct {
 	Files string   // a paused session of the namespace, which this consumes, or a snapshot: its files are restored
 	Pause bool     // pauses it when its lifetime is over, instead of ending it
 	Data  []string // names of the operator's directories of data to show, see [DataDir]
+	// Project names one of the operator's workspaces, which is /workspace then, see [workspace.Named].
+	Project string
 
 	Git pipeline.GitIdentity // author of commits in it; empty fields are the operator's
 
@@ -164,18 +168,23 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 	spec := backends.Spec{ID: r.Outcome.ID, Language: c.shows, Profile: c.Base, Require: c.Requires,
 		Limits: c.limits.Limits, Mounts: slices.Concat(c.mounts, view.Mounts), Keep: true,
 		Home: q.Home, Guest: needed || c.Base != "landlock"}
+	spec.Workspace = c.project.Mount()
 	reach := out.PrepareSpec(&spec)
 	plan := Plan{
 		Agent: agent.Load,
 		Info: Info{
 			ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Language: c.language, Backend: c.Backend.Name(), Profile: c.Profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: pipeline.LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: pipeline.CallerFrom(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
+			Bare: q.Bare, Home: q.Home, Pause: q.Pause, InWorkspace: InWorkspace{Workspace: q.Project}, Owner: pipeline.CallerFrom(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
 		},
 		Env:   slices.Concat(view.Env, reach, q.Git.Or(r.Pipeline.Config.Git).Env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
 		Leases:   held,
 		Outbound: out,
+	}
+	if spec.Workspace.Propose {
+		plan.View = &workspace.View{Dir: c.project.Path}
+		plan.BeforeClose = func(s *Session) { proposeLast(r.Pipeline, s) }
 	}
 	if store := r.Pipeline.Config.Packages; store != nil {
 		plan.Close = append(plan.Close, func() { store.DropSession(r.Outcome.ID) }) // the store removes leftovers when it is opened again
@@ -183,6 +192,9 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 	plan.Close = append(plan.Close, view.Release)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		spec := spec
+		if spec.Workspace.Propose {
+			plan.View.Began = changes.Began(r.Began) // before a backend copies it
+		}
 		sandbox, err := c.Backend.Start(ctx, spec)
 		if spec.Guest && !needed && errors.As(err, new(*backends.Refusal)) { // retry without the agent, which may be the only obstacle
 			spec.Guest = false
@@ -205,6 +217,7 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 		made := pipeline.Facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime}
 		made.AddIf("files_of", q.Files, len(q.Files))
 		made.AddIf("data", q.Data, len(q.Data))
+		made.AddIf("project", q.Project, len(q.Project))
 		if out == nil {
 			made["no_network"] = true
 		}
@@ -227,7 +240,8 @@ type sessionPlan struct {
 	shows    string // the language whose interpreter the sandbox shows
 	limits   pipeline.Bounds
 	mounts   []backends.Mount
-	tools    []kernel.Tool // its code can call them
+	project  workspace.Named // or the zero value
+	tools    []kernel.Tool   // its code can call them
 }
 
 // checkSession validates a request for a session.
@@ -249,6 +263,17 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 	}
 	if c.mounts, err = containment.DataMounts(r.Pipeline, q.Data); err != nil {
 		return c, err
+	}
+	if q.Project != "" {
+		if c.project, err = workspace.FindNamed(r.Pipeline, r.Outcome.Namespace, q.Project); err != nil {
+			return c, err
+		}
+		if q.Pause || q.Files != "" {
+			return c, pipeline.Refuse(pipeline.StageValidate, "a session in a workspace can't be paused or have the files of another one", "start it without one of the two")
+		}
+		if err := containment.Overlap(r.Pipeline, []backends.Mount{c.project.Mount()}, nil); err != nil {
+			return c, err
+		}
 	}
 	if c.tools, err = kernelTools(c.language, q.Tools); err != nil {
 		return c, err

@@ -61,9 +61,12 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 	if err != nil {
 		return nil, err
 	}
-	set, err := find(store.Find, r.Outcome.Namespace, id)
+	set, err := find(store.Find, id, func(own string) bool { return own == r.Outcome.Namespace })
 	if err != nil {
 		return nil, err
+	}
+	if set.Status == changes.StatusDropped {
+		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("change set %s was dropped, and its content is gone", set.ID), "run the program again")
 	}
 	facts := factsOf(set)
 	return pipeline.PlanAction(ctx, r, set.Dir, facts, func(context.Context) error { return nil }, pipeline.Task[changes.Applied]{
@@ -73,18 +76,24 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 			if err != nil {
 				return done, refusal(err)
 			}
-			more := pipeline.Facts{"paths": done.Paths, "count": len(done.Paths), "left": len(done.Left)}
-			maps.Copy(more, facts)
-			r.AddRunRow(row, more)
+			r.AddRunRow(row, appliedFacts(done, ""))
 			return done, nil
 		},
 	})
 }
 
-// find returns a change set of a namespace, by a method of a store.
-func find(get func(id string) (changes.Set, error), namespace, id string) (changes.Set, error) {
+// appliedFacts are the facts of a row about what was done with a change set; by is a policy that decided it.
+func appliedFacts(done changes.Applied, by string) pipeline.Facts {
+	f := factsOf(done.Set)
+	maps.Copy(f, pipeline.Facts{"paths": done.Paths, "count": len(done.Paths), "left": len(done.Left)})
+	f.AddIf("by", by, len(by))
+	return f
+}
+
+// find returns a change set of a namespace that sees reports, by a method of a store.
+func find(get func(id string) (changes.Set, error), id string, sees func(namespace string) bool) (changes.Set, error) {
 	set, err := get(id)
-	if err == nil && set.Namespace != namespace {
+	if err == nil && !sees(set.Namespace) {
 		err = fmt.Errorf("%.40q: %w", id, changes.ErrUnknown)
 	}
 	if err != nil {
@@ -98,7 +107,7 @@ func refusal(err error) error {
 	var conflicts *changes.Conflicts
 	switch {
 	case errors.Is(err, changes.ErrUnknown):
-		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "list them: sandboxmcp changes")
+		return pipeline.RefuseBecause(err, pipeline.StageValidate, "list them: sandboxmcp changes")
 	case errors.As(err, &conflicts):
 		return pipeline.Refuse(pipeline.StageValidate, err.Error(), remedy.Command.With("sandboxmcp changes apply --merge"), " merges texts, and naming a path takes the program's version of it")
 	}

@@ -61,11 +61,16 @@ func List(p *pipeline.Pipeline, f changes.Filter) ([]changes.Set, error) {
 
 // Get returns a change set of a namespace by its id, or the beginning of it.
 func Get(p *pipeline.Pipeline, namespace, id string) (changes.Set, error) {
+	return Find(p, id, func(own string) bool { return own == namespace })
+}
+
+// Find returns a change set of a namespace that sees reports by its id, or the beginning of it.
+func Find(p *pipeline.Pipeline, id string, sees func(namespace string) bool) (changes.Set, error) {
 	store, err := openStore(p)
 	if err != nil {
 		return changes.Set{}, err
 	}
-	return find(store.Get, namespace, id)
+	return find(store.Get, id, sees)
 }
 
 // limited writes the first bytes to w.

@@ -1,7 +1,7 @@
 // Package workspace has programs work on directories of the host without changing them. The changes of a run become a
 // change set, which a person applies, drops or undoes: each is an effect, with rows and a receipt.
 //
-// A file calls those below it, in this order: apply, diff, workspace, repository.
+// A file calls those below it, in this order: ask, apply, diff, named, workspace, repository.
 package workspace
 
 import (
@@ -15,9 +15,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Config names the store of change sets. The zero value has none, and programs can't propose changes.
+// Config names the store of change sets, and the directories that agents may work in. The zero value has none, and
+// programs can't propose changes.
 type Config struct {
-	Dir string // of the store; made when missing
+	Dir   string           // of the store; made when missing
+	Named map[string]Named // by name
 }
 
 // Rows of the audit log.
@@ -38,18 +40,21 @@ func CheckProposal(p *pipeline.Pipeline) error {
 
 // Propose stores the changes of a run's sandbox as a change set with the run's id, and adds its summary to the outcome.
 // Without any change, nothing is stored.
-// The program ran since began, which changes.Began has returned.
-func Propose(ctx context.Context, r *pipeline.Run, dir string, began time.Time, files backends.Files) error {
+// An undecided change set of the same session is dropped: the new one has all of it.
+func Propose(ctx context.Context, r *pipeline.Run, v View) error {
 	store, err := openStore(r.Pipeline)
 	if err != nil {
 		return err
 	}
 	set, err := store.Propose(ctx, changes.Proposal{
-		ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Dir: dir, Began: began,
-		Changes: files.Changes, Secret: r.SecretScanner(),
+		ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Dir: v.Dir, Began: v.Began,
+		Changes: v.Files.Changes, Secret: r.SecretScanner(), Redact: r.Leases.Redact,
 	})
+	if err == nil && r.Outcome.Session != "" {
+		err = dropEarlier(ctx, store, set, r)
+	}
 	if err != nil {
-		return fmt.Errorf("store the changes of %s: %w", dir, err)
+		return fmt.Errorf("store the changes of %s: %w", v.Dir, err)
 	}
 	if len(set.Entries) == 0 {
 		return nil
@@ -63,6 +68,30 @@ func Propose(ctx context.Context, r *pipeline.Run, dir string, began time.Time, 
 	set.Entries = nil
 	r.Outcome.Changes = &set
 	return nil
+}
+
+// View is a directory of the host as a sandbox has it.
+type View struct {
+	Dir   string    // the host's
+	Began time.Time // when programs could see it, by changes.Began
+	Files backends.Files
+}
+
+// dropEarlier drops the undecided change sets of a session but the newest one.
+func dropEarlier(ctx context.Context, store *changes.Store, newest changes.Set, r *pipeline.Run) error {
+	earlier, err := store.List(changes.Filter{Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Status: changes.StatusProposed})
+	for _, set := range earlier {
+		if set.ID == newest.ID {
+			continue
+		}
+		if err := store.Drop(ctx, set.ID); err != nil {
+			return err
+		}
+		facts := factsOf(set)
+		facts["replaced_by"] = newest.ID
+		r.AddRow(Dropped, facts)
+	}
+	return err
 }
 
 // signedChanges returns a change set as receipts have it.
@@ -80,7 +109,9 @@ func signedChanges(set changes.Set) (*signer.ChangeSet, error) {
 
 func factsOf(set changes.Set) pipeline.Facts {
 	n := set.Counts
-	return pipeline.Facts{"changes": set.ID, "directory": set.Dir, "changed": n.Changed, "added": n.Added, "removed": n.Removed, "held": n.Held, "refused": n.Refused}
+	f := pipeline.Facts{"changes": set.ID, "directory": set.Dir, "changed": n.Changed, "added": n.Added, "removed": n.Removed, "held": n.Held, "refused": n.Refused}
+	f.AddIf("session", set.Session, len(set.Session))
+	return f
 }
 
 // opened is the store of a pipeline, or why it could not be opened.

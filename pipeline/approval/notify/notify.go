@@ -49,6 +49,6 @@ func textOf(q approval.Question) []string {
 			body = f[0] + safetext.Clip(safetext.Line(f[1]), 300) + "\n" + body
 		}
 	}
-	title := map[string]string{approval.Host: "access to this machine", approval.Package: "packages"}[q.Kind]
+	title := map[string]string{approval.Host: "access to this machine", approval.Package: "packages", approval.Changes: "changes to a workspace"}[q.Kind]
 	return []string{"sandboxmcp: an agent asks for " + cmp.Or(title, "network access"), strings.ReplaceAll(html.EscapeString(body), `\`, "&#92;")}
 }

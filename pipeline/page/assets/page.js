@@ -260,7 +260,7 @@ document.addEventListener("keydown", e => {
     a: () => $(".ask .yes")?.focus(), d: () => $(".ask .no")?.focus(), j: () => step(1), k: () => step(-1),
     "/": () => $("#f_text") ? $("#f_text").focus() : location.href = "ran", "?": () => help.showModal(),
     n: () => $("#older")?.click(), p: () => $("#newest")?.click(),
-    1: () => sections[0].click(), 2: () => sections[1].click(), 3: () => sections[2].click(), 4: () => sections[3].click(),
+    1: () => sections[0].click(), 2: () => sections[1].click(), 3: () => sections[2].click(), 4: () => sections[3].click(), 5: () => sections[4].click(),
   }[e.key];
   if (f) { e.preventDefault(); f(); }
 });
