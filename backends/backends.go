@@ -291,7 +291,7 @@ func (r *Refusal) FullReason() string {
 	if r.Layer == "" {
 		return r.Reason
 	}
-	return "layer " + r.Layer + " is required and can't be had: " + r.Reason
+	return "layer " + r.Layer + " is required and not available: " + r.Reason
 }
 
 func (r *Refusal) Error() string { return r.text().String() }

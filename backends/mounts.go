@@ -31,7 +31,7 @@ func CheckPlaces(spec Spec, own ...string) error {
 		return err
 	}
 	if len(spec.Mounts) > maxMounts {
-		return Refuse(fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), "mount a directory above them")
+		return Refuse(fmt.Sprintf("%d mounts, the maximum is %d", len(spec.Mounts), maxMounts), "mount a directory above them")
 	}
 	system := append(slices.Clone(SystemDirs), "/etc")
 	covered := append([]string{"/proc", "/dev", "/sys", "/run"}, own...) // including everything below them
@@ -43,13 +43,13 @@ func CheckPlaces(spec Spec, own ...string) error {
 		case !path.IsAbs(at) || path.Clean(at) != at || strings.ContainsRune(at, 0):
 			return RefuseMount(at, "is not an absolute, clean path")
 		case slices.ContainsFunc(system, in):
-			return RefuseMount(at, "lies in a directory of the system, which is read-only")
+			return RefuseMount(at, "is in a system directory, which is read-only")
 		case slices.Contains(reserved, at), slices.ContainsFunc(covered, in):
-			return RefuseMount(at, "is the sandbox's own")
+			return RefuseMount(at, "is reserved for the sandbox")
 		case spec.Workspace.Host != "" && in(Workspace):
-			return RefuseMount(at, "lies in the host's workspace, where a directory would have to be made for it")
+			return RefuseMount(at, "is in the host's workspace, in which a directory would have to be made for it")
 		case slices.ContainsFunc(spec.Mounts, func(o Mount) bool { return in(o.Inside) }):
-			return RefuseMount(at, "lies in another mount, where what is on the host would decide where it leads")
+			return RefuseMount(at, "is inside another mount, whose host files would decide where it leads")
 		case slices.ContainsFunc(spec.Mounts[:i], func(o Mount) bool { return o.Inside == at }):
 			return RefuseMount(at, "is named twice")
 		}
@@ -87,7 +87,7 @@ func CheckHome(spec Spec) error {
 	}
 	name, below := strings.CutPrefix(spec.Home, "/home/")
 	if !below || name == "" || strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
-		return Refuse(fmt.Sprintf("the home directory %q is not of the form /home/NAME, in small letters and digits", spec.Home))
+		return Refuse(fmt.Sprintf("the home directory %q is not of the form /home/NAME, in lower-case letters and digits", spec.Home))
 	}
 	return nil
 }

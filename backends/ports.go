@@ -18,14 +18,14 @@ func CheckPorts(spec Spec) error {
 	const room = MaxSockets - 2 // without those for DNS
 	ports := spec.Gateway
 	if len(ports) > room {
-		return Refuse(fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), room), "allow fewer ports")
+		return Refuse(fmt.Sprintf("%d different gateway ports, the maximum is %d", len(ports), room), "allow fewer ports")
 	}
 	for i, port := range ports {
 		if port < 1 || port > 65535 {
 			return fmt.Errorf("%d is not a port", port)
 		}
 		if port == DNSPort || slices.Contains(ports[:i], port) {
-			return Refuse(fmt.Sprintf("port %d is taken inside", port), "leave that port out")
+			return Refuse(fmt.Sprintf("port %d is reserved inside", port), "leave that port out")
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func OpenSockets(files []*os.File) (s Sockets, err error) {
 			}
 		}
 		if err == nil && !ok {
-			err = errors.New("it is not a socket of the Internet")
+			err = errors.New("it is not an internet socket")
 		}
 		if err != nil {
 			s.Close()

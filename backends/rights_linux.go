@@ -30,8 +30,8 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 		if unix.Fstatat(at, name, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil || !hasRights(&stat, path, uid) {
 			return nil
 		}
-		return Refuse(fmt.Sprintf("mount: %q holds %s, which runs with rights of its own, and would be writable", m.Host, path),
-			"show it read-only, or take these rights away: ",
+		return Refuse(fmt.Sprintf("mount: %q contains %s, which has set-ID bits or capabilities, and would be writable", m.Host, path),
+			"mount it read-only, or remove them: ",
 			remedy.Command.With("chmod u-s,g-s "+path), ", ", remedy.Command.With("setcap -r "+path))
 	}
 	closed := map[string]bool{} // hidden from programs
@@ -43,7 +43,7 @@ func CheckRights(ctx context.Context, m Mount, uid int) error {
 		dir := search[len(search)-1]
 		search = search[:len(search)-1]
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("look for files with rights of their own in %s: %w", m.Host, err)
+			return fmt.Errorf("search for set-ID files and capabilities in %s: %w", m.Host, err)
 		}
 		if closed[dir] {
 			continue

@@ -43,7 +43,7 @@ func twins() []twin {
 		{name: "python hides modules", program: "main.py", source: "import sys, random; print(random, [m for m in sys.modules if 'custom' in m])", files: map[string]string{
 			"sitecustomize.py": "print('mine')", "usercustomize.py": "print('mine, too')", "random.py": "x = 1", "posix.py": "x = 1"}},
 		{name: "python, packages of the user", program: "main.py", source: "import sys; print(sys.path)", files: map[string]string{
-			".local/lib/python3.11/site-packages/usercustomize.py": "print('user')"}, cold: "packages lie in .local"},
+			".local/lib/python3.11/site-packages/usercustomize.py": "print('user')"}, cold: "there are packages in .local"},
 		{name: "python, a variable for it", program: "main.py", source: "import sys; print(sys.flags)", env: []string{"PYTHONOPTIMIZE=1"}, cold: "PYTHONOPTIMIZE is set"},
 		{name: "python, a time zone", program: "main.py", source: "import time; print(time.tzname)", env: []string{"TZ=Asia/Tokyo"}, cold: "TZ is set"},
 		{name: "python, what is told of its end", program: "main.py", source: "class A:\n def __del__(self): print('del', flush=True)\na = A()"},

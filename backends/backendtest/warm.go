@@ -12,7 +12,7 @@ import (
 )
 
 // noneReady is the miss reason of a program whose kind can be idle.
-const noneReady = "none stood ready"
+const noneReady = "no idle sandbox"
 
 // startAnnounced starts a sandbox for an announced program. With Options.Warm it waits for an idle sandbox, unless
 // the backend reports that there will be none.

@@ -34,7 +34,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // the image.
 func findBinary(path, arch string) (*initBinary, error) {
 	refuse := func(why string) error {
-		return backends.Refuse("containers need sandboxmcp itself as their first program: "+why,
+		return backends.Refuse("containers need a static sandboxmcp binary: "+why,
 			"build it with CGO_ENABLED=0 GOOS=linux GOARCH=", arch, " and name it in containers.binary")
 	}
 	if path == "" {
@@ -45,7 +45,7 @@ func findBinary(path, arch string) (*initBinary, error) {
 	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, refuse("it was replaced or removed since it started, or is not there: " + err.Error())
+		return nil, refuse("it is missing, or was replaced or removed since it started: " + err.Error())
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, refuse(err.Error())
@@ -90,7 +90,7 @@ func runsOn(path, arch string) error {
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errors.New("is linked dynamically: the C library of an image would be part of it, before any wall stands")
+			return errors.New("is linked dynamically, and would load the image's C library before it is contained")
 		}
 	}
 	return nil

@@ -36,14 +36,14 @@ func CheckGPUs(gpus []string) error {
 // remedies are the remedies for unavailable layers.
 var remedies = map[string]remedy.Text{
 	backends.LayerUser:     {"use rootless Podman or Docker, give dockerd userns-remap, or use ", remedy.Backend.With("process")},
-	backends.LayerTime:     {"use ", remedy.Backend.With("process"), ": engines make no time namespace"},
+	backends.LayerTime:     {"use ", remedy.Backend.With("process"), ": engines create no time namespaces"},
 	backends.LayerCgroupNS: {"use a newer engine, or a host with cgroup v2"},
 	backends.LayerLandlock: {"use a kernel of 5.13 or newer with lsm=landlock,... on its command line"},
 	backends.LayerCgroup:   {"use cgroup v2 with systemd, and for rootless engines delegate cpu, memory and pids to users"},
 }
 
 const (
-	noTime  = "shared with the host: engines make none"
+	noTime  = "shared with the host: engines create none"
 	noUsers = "shared with the host: this engine maps no users"
 )
 

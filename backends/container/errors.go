@@ -32,10 +32,10 @@ func (h *initHandle) handshakeError(err error) error {
 	select {
 	case <-h.ended:
 	case <-time.After(time.Second):
-		return fmt.Errorf("%w, although the container runs%s", err, h.lastStderr())
+		return fmt.Errorf("%w, although the container is running%s", err, h.lastStderr())
 	}
 	if h.waitErr != nil {
-		return &endedError{fmt.Sprintf("%v, and what became of the container is not known: %v", err, h.waitErr)}
+		return &endedError{fmt.Sprintf("%v, and the container's state is unknown: %v", err, h.waitErr)}
 	}
 	return &endedError{err.Error() + ": " + h.describeExit() + h.lastStderr()}
 }
@@ -44,7 +44,7 @@ func (h *initHandle) handshakeError(err error) error {
 func (h *initHandle) describeExit() string {
 	switch e := h.exit; {
 	case e.OOM:
-		return "the kernel ended it for want of memory"
+		return "the kernel killed it: out of memory"
 	case e.Removed:
 		return "somebody else removed it, or the engine was stopped"
 	case e.Why != "":
@@ -70,7 +70,7 @@ func hint(text string) string {
 	text = strings.ToLower(text)
 	switch {
 	case strings.Contains(text, "exec format error"):
-		return "; the image or sandboxmcp itself is for another kind of processor"
+		return "; the image or sandboxmcp itself is for another processor architecture"
 	case strings.Contains(text, "no such file or directory") && strings.Contains(text, InitPath):
 		return "; the engine does not see sandboxmcp's file: does it run elsewhere, or with a /tmp or home of its own?"
 	case strings.Contains(text, "permission denied"):

@@ -25,17 +25,17 @@ func (b *Backend) image(ctx context.Context, s *engineState, language, policy st
 			if ctx.Err() != nil {
 				return Image{}, context.Cause(ctx)
 			}
-			return Image{}, b.noImage(language, "and could not be fetched: "+err.Error())
+			return Image{}, b.noImage(language, "and pulling it failed: "+err.Error())
 		}
 		image, err = b.engine.Image(ctx, reference)
 	}
 	switch {
 	case errors.Is(err, ErrNoImage) && b.config.Pull == never:
-		return Image{}, b.noImage(language, "and policy has it not be fetched by itself")
+		return Image{}, b.noImage(language, "and images are not pulled automatically")
 	case errors.Is(err, ErrNoImage):
-		return Image{}, b.noImage(language, "which the first run that needs it fetches")
+		return Image{}, b.noImage(language, "which the first run will pull")
 	case err != nil:
-		return Image{}, fmt.Errorf("look for image %s with %s: %w", reference, b.Name(), err)
+		return Image{}, fmt.Errorf("look up image %s with %s: %w", reference, b.Name(), err)
 	case image.Arch != "" && s.Arch != "" && image.Arch != s.Arch:
 		return Image{}, backends.Refuse(fmt.Sprintf("image %s is for %s, and %s runs on %s", reference, image.Arch, b.Name(), s.Arch),
 			"name another one under ", remedy.Setting.With("images."+language))

@@ -87,9 +87,9 @@ func (v evidence) cgroup() backends.Layer {
 	all := slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") && slices.Contains(controllers, "cpu")
 	switch {
 	case !v.info.Limits && v.facts.Cgroup == "":
-		l.Detail = "this engine may not set limits"
+		l.Detail = "this engine can't set limits"
 	case !v.info.Limits: // the visible limits may be those of the engine itself
-		l.Detail = "this engine may not set limits of all: memory, processes and CPU time"
+		l.Detail = "this engine can't set all of these limits: memory, processes and CPU time"
 	case v.facts.Cgroup == "":
 		l.Detail = "the container sees no limits of its own"
 	case !all:
@@ -105,23 +105,23 @@ func (v evidence) missingReason(layer string) string {
 	link := f.Namespaces[kind]
 	switch {
 	case link == "":
-		return "the container can't say in which namespace it is"
+		return "the container's namespace is unknown"
 	case link == initialNamespaces[kind] || v.ownNamespaces != nil && link == v.ownNamespaces[kind]:
 		return v.sharedDetail(layer)
 	case layer == backends.LayerUser && identityMap(f.UIDMap):
 		return "the engine's machine runs in a user namespace that maps all users"
 	case layer == backends.LayerMount && !f.ReadOnly:
-		return "the root directory can be written to"
+		return "the root directory is writable"
 	case layer == backends.LayerPID && f.PID != 1:
 		return "the init is not the first process"
 	case layer == backends.LayerNet && !onlyLoopback(f.Interfaces) && len(f.Probed) == 0:
-		return fmt.Sprintf("there are interfaces: %v", f.Interfaces)
+		return fmt.Sprintf("it has network interfaces: %v", f.Interfaces)
 	case layer == backends.LayerNet && len(f.Answered) > 0 && len(v.ports) > 0:
 		return fmt.Sprintf("the network policy is not enforced, %s answered: programs can have no internet sockets, and so no gateway", strings.Join(f.Answered, ", "))
 	case layer == backends.LayerUTS && f.Hostname != hostname:
 		return "the host name is " + f.Hostname
 	case layer == backends.LayerCgroupNS && !f.CgroupRoot:
-		return "the container sees in which cgroup of the host it is"
+		return "the container sees its cgroup path on the host"
 	}
 	return ""
 }
@@ -202,7 +202,7 @@ func mergeLayers(engines []backends.Layer, cgroup backends.Layer, programs []bac
 		if i := slices.IndexFunc(programs, func(l backends.Layer) bool { return l.Name == name }); i >= 0 {
 			return programs[i]
 		}
-		return backends.Layer{Name: name, Detail: "nothing was said about it"}
+		return backends.Layer{Name: name, Detail: "not reported"}
 	}
 	all := slices.Clone(engines)
 	for _, name := range backends.ContainmentLayers {

@@ -43,8 +43,8 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 		}
 	}
 	if len(binds) > maxBinds {
-		return nil, nil, backends.Refuse(fmt.Sprintf("mount: %d file systems are mounted below what is to be shown", len(binds)-len(all)),
-			"show a directory with fewer")
+		return nil, nil, backends.Refuse(fmt.Sprintf("mount: %d file systems are mounted below the requested directories", len(binds)-len(all)),
+			"mount a directory with fewer")
 	}
 	for _, m := range all {
 		for _, c := range hidden.CoversIn(m) {
@@ -75,5 +75,5 @@ func (s *engineState) canMount(backend string) error {
 		return nil
 	}
 	return backends.Refuse(fmt.Sprintf("%s runs elsewhere (%s), and can't mount directories of this machine", backend, s.Address),
-		"send files along instead of mounting them, or use an engine of this machine")
+		"send files with the request instead of mounting them, or use an engine of this machine")
 }

@@ -43,7 +43,7 @@ func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 	}
 	fd, err := unix.PidfdOpen(int(who.Pid), 0)
 	if err == unix.ESRCH {
-		return nil, errors.New("who connected has ended, and can't be its init")
+		return nil, errors.New("the process that connected has ended, so it is not the init")
 	} else if err != nil {
 		return nil, nil
 	}

@@ -148,7 +148,7 @@ func setByInit(layer string) bool {
 func (p *plan) coldReason(asked backends.Spec) string {
 	switch {
 	case len(p.binds) > 0, asked.Workspace.Propose:
-		return "host directories are shown"
+		return "host directories are mounted"
 	case len(asked.GPUs) > 0:
 		return "it has GPUs"
 	case asked.Home != "":

@@ -51,7 +51,7 @@ func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, err err
 	last := b.plans[of]
 	b.mu.Unlock()
 	if last == nil {
-		return nil, errors.New("it was not asked for lately")
+		return nil, errors.New("it was not requested recently")
 	}
 	p := *last
 	p.user, p.idle = p.unprivileged(), true

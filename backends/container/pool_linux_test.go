@@ -196,15 +196,15 @@ func TestPools(t *testing.T) {
 			t.Errorf("got %v, warm %v, cold %q; want warm %v, cold %q", err, r.Warm, r.Cold, warm, cold)
 		}
 	}
-	run(nil, false, "none stood ready")
+	run(nil, false, "no idle sandbox")
 	waitIdle(t, b, 2)
 	run(nil, true, "")
 	run(func(s *backends.Spec) { s.Trust = []byte("x") }, false, "it trusts a certificate")
-	run(func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} }, false, "host directories are shown")
+	run(func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} }, false, "host directories are mounted")
 	startSandbox(t, b, testSpec()).Close() // an unannounced program is not counted
 	waitIdle(t, b, 2)
 	want := []backends.Pool{{Language: testSpec().Language, RAM: testSpec().Limits.WithDefaults().RAM, Ready: 2, Hits: 1, Misses: 3,
-		Cold: map[string]int64{"none stood ready": 1, "it trusts a certificate": 1, "host directories are shown": 1}}}
+		Cold: map[string]int64{"no idle sandbox": 1, "it trusts a certificate": 1, "host directories are mounted": 1}}}
 	got := b.Pools()
 	for i := range got {
 		if got[i].Memory <= 0 {

@@ -85,7 +85,7 @@ func (s *sandbox) cutResult(ctx context.Context, r backends.Result) (backends.Re
 	return r, nil
 }
 
-var errMemory = errors.New("the kernel ended it for want of memory")
+var errMemory = errors.New("the kernel killed it: out of memory")
 
 // lostReason asks the engine for the reason of the container's end.
 func (s *sandbox) lostReason() error {

@@ -82,7 +82,7 @@ func subordinate(r io.Reader, names ...string) (n int) {
 // who may read or write there.
 func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity, error) {
 	if maxMapped(info, us) < 1 {
-		return identity{}, backends.Refuse(engine+" maps no users into containers but its own: /etc/subuid and /etc/subgid give it no others",
+		return identity{}, backends.Refuse(engine+" maps only its own user into containers: /etc/subuid and /etc/subgid assign it no others",
 			remedy.Command.With("sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"), ", then podman system migrate; or use the process backend")
 	}
 	switch {
@@ -172,7 +172,7 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 		case uid == 0:
 			return nil, refuse("it belongs to root")
 		case !allows(file.Mode(), true, false):
-			return nil, refuse("its mode keeps even its owner from writing")
+			return nil, refuse("not even its owner may write to it")
 		case owner != nil && owner.uid != uid:
 			return nil, refuse("it belongs to another user than " + whose)
 		}

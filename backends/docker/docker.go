@@ -100,7 +100,7 @@ func dial(ctx context.Context, p endpoint) (*link, error) {
 	}
 	c, err := moby.New(options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect with Docker at %s: %w", p.Host, err)
+		return nil, fmt.Errorf("connect to Docker at %s: %w", p.Host, err)
 	}
 	l := &link{api: c, endpoint: p}
 	l.Client = client.Client{Connect: func(context.Context) (client.Link, error) { return client.Link{Client: c}, nil }, Explain: l.explain}
@@ -126,17 +126,17 @@ func (l *link) handshake(ctx context.Context) error {
 	}
 	server, err := l.api.ServerVersion(ctx, moby.ServerVersionOptions{})
 	if err != nil {
-		return l.explain("ask Docker for its version", err)
+		return l.explain("query Docker's version", err)
 	}
 	for _, part := range server.Components {
 		// Podman implements most of Docker's API, but without Docker's events and errors.
 		if strings.Contains(part.Name, "Podman") {
-			return backends.Refuse(fmt.Sprintf("what answers at %s is Podman", l.endpoint.Host), "choose ", remedy.Backend.With("podman"))
+			return backends.Refuse(fmt.Sprintf("the server at %s is Podman", l.endpoint.Host), "choose ", remedy.Backend.With("podman"))
 		}
 	}
 	r, err := l.api.Info(ctx, moby.InfoOptions{})
 	if err != nil {
-		return l.explain("ask Docker what it is", err)
+		return l.explain("query Docker", err)
 	}
 	if r.Info.OSType != "" && r.Info.OSType != "linux" {
 		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.Host, r.Info.OSType), "switch Docker Desktop to Linux containers")

@@ -69,7 +69,7 @@ func (p endpoint) check(ctx context.Context) error {
 		return err
 	case "tcp", "http", "https", "npipe":
 	default:
-		return fmt.Errorf("the address of Docker, %q, begins with none of unix, tcp, ssh, http, https, npipe", p.Host)
+		return fmt.Errorf("the address of Docker, %q, has an unknown scheme: use unix, tcp, ssh, http, https or npipe", p.Host)
 	}
 	return nil
 }

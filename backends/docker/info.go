@@ -32,7 +32,7 @@ func (e *docker) Info(ctx context.Context) (container.Info, error) {
 		i.Hint = "Docker can't limit swap here: boot with swapaccount=1"
 	}
 	i.Local, err = l.isLocal(ctx, e.config.Dir)
-	return i, l.explain("find out whether Docker sees our files", err)
+	return i, l.explain("check whether Docker sees our files", err)
 }
 
 // hasSecurityOption reports whether the engine lists a security option.

@@ -44,7 +44,7 @@ func dialSSH(ctx context.Context, args, environ []string) (net.Conn, error) {
 	}
 	program, err := engine.FindProgram(variable(environ, "PATH"), "ssh")
 	if err != nil {
-		return nil, backends.Refuse("there is no ssh, which the address of Docker needs", "install OpenSSH's client")
+		return nil, backends.Refuse("ssh, which the address of Docker needs, is not installed", "install OpenSSH's client")
 	}
 	cmd := exec.Command(program, args...)
 	in, ours, err := os.Pipe()

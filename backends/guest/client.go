@@ -133,7 +133,7 @@ func encodeArguments(args url.Values) (query string, err error) {
 		query = args.Encode()
 	}
 	if max(size, len(query)) > maxQuery {
-		return "", errorf(Invalid, "the paths are too long: all of a request have %d bytes at most, and fewer with special characters", maxQuery)
+		return "", errorf(Invalid, "the paths are too long: a request may have %d bytes of paths, fewer with special characters", maxQuery)
 	}
 	return query, nil
 }

@@ -85,7 +85,7 @@ func (l *listReader) Read(b []byte) (int, error) {
 		case l.places <- struct{}{}:
 			l.held = true
 		case <-l.ctx.Done():
-			return 0, errorf(TooMany, "the server holds as many long lists as it may: try again later, or list less")
+			return 0, errorf(TooMany, "too many long lists at once: try again later, or list less")
 		}
 	}
 	n, err := l.Reader.Read(b)

@@ -271,7 +271,7 @@ func mergeEach(from, to string, move func(source, target string) error) error {
 			err = move(source, target)
 		}
 		if err != nil {
-			return fmt.Errorf("put %s into its place: %w", target, err)
+			return fmt.Errorf("rename %s into place: %w", target, err)
 		}
 	}
 	return nil

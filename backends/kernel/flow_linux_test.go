@@ -106,7 +106,7 @@ func TestOutput(t *testing.T) {
 			s.waitBetween(s.out, "end\n")
 			r := s.run("1")
 			note, rest, _ := strings.Cut(r.Stdout, "\n")
-			if note != "[34468 bytes that were written between cells are left out]" || len(rest) != betweenMax || !strings.HasSuffix(rest, "end\n") {
+			if note != "[34468 bytes written between cells are left out]" || len(rest) != betweenMax || !strings.HasSuffix(rest, "end\n") {
 				t.Errorf("got %q and %d bytes", note, len(rest))
 			}
 		})

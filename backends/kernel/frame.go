@@ -173,5 +173,5 @@ func readFrame(r io.Reader, c codec, wait func() error) (reply, error) {
 }
 
 func tooLarge(size int) error {
-	return fmt.Errorf("%d bytes are more than the %d that go to an interpreter at once", size, maxFrame)
+	return fmt.Errorf("%d bytes are more than the %d of one request", size, maxFrame)
 }

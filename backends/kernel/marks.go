@@ -59,7 +59,7 @@ func (c *cutter) startCell(mark string, to io.Writer) {
 	defer c.mu.Unlock()
 	to = cmp.Or(to, io.Discard)
 	if c.dropped > 0 {
-		fmt.Fprintf(to, "[%d bytes that were written between cells are left out]\n", c.dropped)
+		fmt.Fprintf(to, "[%d bytes written between cells are left out]\n", c.dropped)
 	}
 	if len(c.between) > 0 {
 		to.Write(c.between)

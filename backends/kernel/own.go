@@ -70,7 +70,7 @@ func readLine(r io.Reader, c codec, wait func() error) (reply, error) {
 }
 
 // moreOps are the requests beside "run", each with its purpose.
-var moreOps = map[string]string{"set": "set variables", "get": "tell the value of a variable", "vars": "list variables"}
+var moreOps = map[string]string{"set": "set variables", "get": "return the value of a variable", "vars": "list variables"}
 
 // ErrUnsupportedOp is the error of a request that the kernel does not list among its ops.
 var ErrUnsupportedOp = errors.New("this language's kernel can't")
@@ -80,5 +80,5 @@ func (k *Kernel) checkOp(op string) error {
 	if _, own := k.codec.(lineCodec); !own || slices.Contains(k.ops, op) {
 		return nil
 	}
-	return fmt.Errorf("%w %s: the ops of its ready are without %s", ErrUnsupportedOp, moreOps[op], op)
+	return fmt.Errorf("%w %s: its ready message does not list the op %s", ErrUnsupportedOp, moreOps[op], op)
 }

@@ -32,7 +32,7 @@ func (shellCodec) encode(q request) ([]byte, error) {
 		fields = append([]string{q.Code}, q.environment()...)
 	case "set":
 		if q.Key == "IFS" { // the driver needs it to read the next request
-			return nil, errors.New("IFS says how the shell splits words: set it in code")
+			return nil, errors.New("the shell splits words by IFS: set it in code")
 		}
 		text, err := shellText(q.Value)
 		if err != nil {
@@ -64,7 +64,7 @@ func joinFields(op string, q request, fields []string) (header, body string, err
 	size := 0
 	for _, f := range fields {
 		if strings.ContainsRune(f, 0) {
-			return "", "", errors.New("it contains a NUL byte, which this language can't be given")
+			return "", "", errors.New("it contains a NUL byte, which this language does not support")
 		}
 		words = append(words, strconv.Itoa(len(f)))
 		size += len(f)
@@ -188,7 +188,7 @@ func shellVariables(fields []string) ([]Variable, error) {
 	list := []Variable{}
 	for f := range slices.Chunk(fields, 5) {
 		if len(f) < 5 {
-			return nil, errors.New("a variable that is not whole")
+			return nil, errors.New("a truncated variable")
 		}
 		size, err := strconv.ParseInt(f[3], 10, 64)
 		if err != nil {

@@ -85,9 +85,9 @@ func (c *calls) startCall(r reply) {
 func (c *calls) callTool(r reply, made int) (json.RawMessage, error) {
 	switch {
 	case c.do == nil:
-		return nil, errors.New("nobody answers calls of tools here")
+		return nil, errors.New("tools can't be called here")
 	case made > maxCalls:
-		return nil, fmt.Errorf("the code has called tools %d times, which is the most that one cell may", maxCalls)
+		return nil, fmt.Errorf("the code has called tools %d times, the maximum of one cell", maxCalls)
 	case len(r.Args) > MaxArguments:
 		return nil, fmt.Errorf("the arguments take %d bytes as JSON, more than %d", len(r.Args), MaxArguments)
 	}

@@ -117,8 +117,8 @@ func TestPythonTools(t *testing.T) {
 		if r := s.run("tools.add(1, 1)"); r.Error == nil || r.Error.Message != "tools can be called while a cell runs, in the process of the session" {
 			t.Errorf("a cell without tools: %+v", r.Error)
 		}
-		if r := s.cell(t.Context(), Cell{Code: "try: tools.add(1, 1)\nexcept ToolError as e: caught = str(e)\ncaught", Tools: testTools}); r.text() != "'nobody answers calls of tools here'" {
-			t.Errorf("a cell whose calls nobody answers: %s", r.text())
+		if r := s.cell(t.Context(), Cell{Code: "try: tools.add(1, 1)\nexcept ToolError as e: caught = str(e)\ncaught", Tools: testTools}); r.text() != `"tools can't be called here"` {
+			t.Errorf("a cell without Call: %s", r.text())
 		}
 	})
 }
@@ -154,8 +154,8 @@ func TestNodeTools(t *testing.T) {
 	if r := s.run("await left"); r.text() != "'the cell has ended'" {
 		t.Errorf("what waited when its cell ended: %s", r.text())
 	}
-	if r := s.cell(t.Context(), Cell{Code: "await add({})", Tools: testTools}); r.Error == nil || r.Error.Message != "nobody answers calls of tools here" {
-		t.Errorf("a cell whose calls nobody answers: %+v", r.Error)
+	if r := s.cell(t.Context(), Cell{Code: "await add({})", Tools: testTools}); r.Error == nil || r.Error.Message != "tools can't be called here" {
+		t.Errorf("a cell without Call: %+v", r.Error)
 	}
 }
 

@@ -74,7 +74,7 @@ func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
 	case a.dead:
 		return a, errors.New("the interpreter ended meanwhile")
 	case a.stopped != "":
-		return a, fmt.Errorf("it took too long, or was cancelled, and was interrupted: %s", a.stopped)
+		return a, fmt.Errorf("it took too long or was cancelled: %s", a.stopped)
 	case a.Error != nil:
 		return a, a.Error
 	}

@@ -44,7 +44,7 @@ func newClient(c Config) (*client, error) {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	if k.http, err = rest.HTTPClientFor(config); err != nil {
-		return nil, fmt.Errorf("connect with the API server: %w", err)
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	return k, nil
 }
@@ -56,7 +56,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("the API server says %d %s: %s", e.Code, e.Reason, engine.OneLine(e.Message))
+	return fmt.Sprintf("the API server returned %d %s: %s", e.Code, e.Reason, engine.OneLine(e.Message))
 }
 
 func isStatus(err error, code int) bool {

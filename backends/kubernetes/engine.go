@@ -20,7 +20,7 @@ import (
 // Create implements [container.Engine], as do the following methods. A pod starts by itself.
 func (c *cluster) Create(ctx context.Context, of container.Container) (string, error) {
 	if len(of.GPUs) > 0 {
-		return "", backends.Refuse("pods get no graphics processors from here", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
+		return "", backends.Refuse("pods can't get graphics processors", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
 	}
 	spec, err := c.spec(of)
 	if err != nil {

@@ -125,7 +125,7 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 		return e.info, nil
 	}
 	if e.config.Image == "" {
-		return container.Info{}, backends.Refuse("no image has sandboxmcp for the pods of the cluster", "name it in kubernetes.image: sandboxmcp setup kubernetes says how it is made")
+		return container.Info{}, backends.Refuse("no image with sandboxmcp is configured for the cluster's pods", "set kubernetes.image; sandboxmcp setup kubernetes shows how to build one")
 	}
 	api, err := newClient(e.config)
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *cluster) Image(_ context.Context, reference string) (container.Image, e
 
 func (c *cluster) Images(context.Context, string) ([]container.Image, error) { return nil, nil }
 
-var errNodes = errors.New("images of a cluster are those of its registry: push them there")
+var errNodes = errors.New("a cluster's images come from its registry: push them there")
 
 func (c *cluster) Pull(context.Context, string, func(string)) error { return errNodes }
 

@@ -64,7 +64,7 @@ func (l *lease) removeOwed(ctx context.Context) {
 func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease), done: make(chan struct{})}
 	if err := l.create(ctx); err != nil {
-		return nil, fmt.Errorf("take a lease in namespace %s: %w", c.namespace, err)
+		return nil, fmt.Errorf("acquire a lease in namespace %s: %w", c.namespace, err)
 	}
 	var renewing context.Context
 	renewing, l.cancel = context.WithCancel(context.Background())
@@ -136,7 +136,7 @@ func (l *lease) close() error {
 	defer cancel()
 	err := l.client.call(ctx, http.MethodDelete, l.client.pathOf(leaseGroup, "leases", l.name), nil, nil, nil)
 	if err != nil && !isStatus(err, http.StatusNotFound) {
-		return fmt.Errorf("give up lease %s: %w", l.name, err)
+		return fmt.Errorf("release lease %s: %w", l.name, err)
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	}
 	transport, ok := conn.Client.Transport.(*http.Transport)
 	if !ok {
-		return nil, fmt.Errorf("connect with podman at %s: our bug: a %T can't be taken over", p.redacted(), conn.Client.Transport)
+		return nil, fmt.Errorf("connect to podman at %s: our bug: a %T can't be taken over", p.redacted(), conn.Client.Transport)
 	}
 	l := &connection{Link: client.Link{HTTP: conn.Client}, endpoint: p}
 	l.Client, err = moby.New(moby.WithHost("unix:///podman"), moby.WithAPIVersion(dockerAPI), moby.WithDialContext(transport.DialContext),
@@ -161,7 +161,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 		return nil, err
 	}
 	if l.facts, err = e.queryInfo(ctx, l); err != nil {
-		return nil, fmt.Errorf("ask podman at %s what it is: %w", p.redacted(), err)
+		return nil, fmt.Errorf("query podman at %s: %w", p.redacted(), err)
 	}
 	return l, nil
 }
@@ -217,7 +217,7 @@ func (p endpoint) checkKey() error {
 	if _, has := u.User.Password(); has || agentHasKeys(os.Getenv("SSH_AUTH_SOCK")) {
 		return nil
 	}
-	return backends.Refuse("no key to log in with at "+p.redacted(), "set CONTAINER_SSHKEY to the file of a private key, or add one to an ssh-agent: ssh-add")
+	return backends.Refuse("no ssh key for "+p.redacted(), "set CONTAINER_SSHKEY to the file of a private key, or add one to an ssh-agent: ssh-add")
 }
 
 func (p endpoint) encrypted() error {
@@ -227,7 +227,7 @@ func (p endpoint) encrypted() error {
 	}
 	_, err = ssh.ParsePrivateKey(key)
 	if missing := (*ssh.PassphraseMissingError)(nil); errors.As(err, &missing) {
-		return backends.Refuse(fmt.Sprintf("the ssh key %s has a passphrase, and there is nobody to ask", p.identity),
+		return backends.Refuse(fmt.Sprintf("the ssh key %s has a passphrase, which nobody can enter", p.identity),
 			remedy.Command.With("ssh-add "+p.identity), ", and name no key")
 	}
 	return nil

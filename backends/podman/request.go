@@ -133,7 +133,7 @@ func readError(res *http.Response) error {
 // explain adds the operation to a request's error. The library's text would blame Docker.
 func (e *Engine) explain(doing string, err error) error {
 	if moby.IsErrConnectionFailed(err) {
-		why := "podman does not answer, or has hung up"
+		why := "podman does not answer, or closed the connection"
 		if no, is := errors.AsType[syscall.Errno](err); is {
 			why += ": " + no.Error()
 		}

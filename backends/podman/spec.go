@@ -97,7 +97,7 @@ const secrets = "/run/secrets"
 // except mounts and devices, which [refuseExtra] checks.
 func specFor(c container.Container, f facts) (spec, error) {
 	if len(c.Args) == 0 {
-		return spec{}, fmt.Errorf("make a container: no program is named")
+		return spec{}, fmt.Errorf("create a container: no program")
 	}
 	private := namespace{Mode: "private"}
 	s := spec{

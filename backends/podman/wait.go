@@ -88,7 +88,7 @@ func (e *Engine) waitCode(ctx context.Context, id string) (code int, err error) 
 		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true, query: url.Values{"interval": {"40ms"}},
 	}, &code)
 	if err == nil && code < 0 {
-		err = fmt.Errorf("podman says the exit code is %d", code)
+		err = fmt.Errorf("podman returned the exit code %d", code)
 	}
 	return code, err
 }

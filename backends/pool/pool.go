@@ -124,7 +124,7 @@ func (p *Pool[K, I]) LeaseItem(key K) (none I, why string) {
 	if p.config.Each == 0 {
 		b.want = min(b.want+1, 2*runtime.NumCPU())
 	}
-	why = "none stood ready"
+	why = "no idle sandbox"
 	if b.failed != "" {
 		why += ": " + b.failed
 	}

@@ -138,7 +138,7 @@ var roomy = Config[name, *item]{Max: 100, Memory: 1 << 40, Idle: time.Hour}
 func TestPoolFollowsDemand(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for range 10 {
-			if one, why := p.LeaseItem("a"); one != nil || why != "none stood ready" {
+			if one, why := p.LeaseItem("a"); one != nil || why != "no idle sandbox" {
 				t.Fatal(one, why)
 			}
 		}
@@ -285,7 +285,7 @@ func TestPoolTellsWhy(t *testing.T) {
 		if want := "no " + strings.Repeat("x", maxReason-3); failed != want {
 			t.Errorf("got %q, want %q", failed, want)
 		}
-		if _, why := p.LeaseItem("a"); why != "none stood ready: "+failed {
+		if _, why := p.LeaseItem("a"); why != "no idle sandbox: "+failed {
 			t.Errorf("why: %q", why)
 		}
 		made.fails(nil)
@@ -300,7 +300,7 @@ func TestPoolTellsWhy(t *testing.T) {
 		for one, _ := p.LeaseItem("a"); one != nil; one, _ = p.LeaseItem("a") {
 			one.Close()
 		}
-		if _, why := p.LeaseItem("a"); why != "none stood ready" {
+		if _, why := p.LeaseItem("a"); why != "no idle sandbox" {
 			t.Errorf("why: %q", why)
 		}
 	})

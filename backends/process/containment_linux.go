@@ -79,7 +79,7 @@ func (s *Sandbox) describeLayer(layer string, held bool) string {
 	case !held && s.inContainer:
 		return "the container's"
 	case !held && layer == backends.LayerMount:
-		return "shared with the host in this profile: programs can look up every file (stat), and open only those they are shown"
+		return "shared with the host in this profile: programs can stat every file, but open only visible ones"
 	case !held:
 		return "shared with the host in this profile"
 	case layer == backends.LayerMount && s.copied != "":

@@ -20,7 +20,7 @@ import (
 // noLandlock is the error of a start on a kernel without Landlock.
 var noLandlock = &backends.Refusal{
 	Layer:  backends.LayerLandlock,
-	Reason: "this kernel has no Landlock, or it is not switched on",
+	Reason: "this kernel has no Landlock, or it is not enabled",
 	Remedy: remedy.Text{"use a kernel of 5.13 or newer with lsm=landlock,... on its command line"},
 }
 
@@ -53,15 +53,15 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 	}
 	refuse := func(reason string, do ...any) error {
 		return &backends.Refusal{Layer: backends.LayerUser, Reason: reason + ": " + err.Error(), Remedy: append(do,
-			", or choose the weaker containment by name, from which names of the host's files and processes are not hidden: ", remedy.Profile.With("landlock"))}
+			", or choose the weaker profile, which does not hide the names of the host's files and processes: ", remedy.Profile.With("landlock"))}
 	}
 	switch {
 	case readNumber("/proc/sys/user/max_user_namespaces") == "0":
-		return refuse("user namespaces are switched off", remedy.Command.With("sudo sysctl -w user.max_user_namespaces=15000"))
+		return refuse("user namespaces are disabled", remedy.Command.With("sudo sysctl -w user.max_user_namespaces=15000"))
 	case readNumber("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return refuse("user namespaces are switched off for ordinary users", remedy.Command.With("sudo sysctl -w kernel.unprivileged_userns_clone=1"))
+		return refuse("user namespaces are disabled for ordinary users", remedy.Command.With("sudo sysctl -w kernel.unprivileged_userns_clone=1"))
 	case !b.root && readNumber("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return refuse("AppArmor keeps user namespaces from programs without a profile", remedy.Command.With(appArmorRemedy()))
+		return refuse("AppArmor denies user namespaces to programs without a profile", remedy.Command.With(appArmorRemedy()))
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
 		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
 	case errno == unix.EINVAL && isForkError(err):
@@ -69,7 +69,7 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 	case b.root && errno == unix.EPERM && !isAdministrator():
 		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
 	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
-		return refuse("this host does not let us make namespaces (are we inside a container?)", "in Docker, start it with "+unconfined)
+		return refuse("this host forbids new namespaces (is this a container?)", "in Docker, start it with "+unconfined)
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func refuseWithheld(err error) *backends.Refusal {
 		}
 		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + likelyCause(), Remedy: remedy.Text{outside}}
 		if w.layer == backends.LayerMount { // the weaker profile also has the other layers
-			r.Remedy = append(r.Remedy, ", or choose the weaker containment by name: ", remedy.Profile.With("landlock"))
+			r.Remedy = append(r.Remedy, ", or choose the weaker profile: ", remedy.Profile.With("landlock"))
 		}
 		return r
 	}
@@ -118,7 +118,7 @@ func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 		if failed.step != mapOwner+o.host || failed.errno != unix.EINVAL && failed.errno != unix.EPERM {
 			continue
 		}
-		return backends.Refuse(fmt.Sprintf("%s can't be shown for writing to the unprivileged user that root's sandboxes run as: its file system, %s, has no mounts with other owners (%v)",
+		return backends.Refuse(fmt.Sprintf("%s can't be mounted writable for the unprivileged user of root's sandboxes: its file system, %s, does not support ID-mapped mounts (%v)",
 			o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
 			"start sandboxmcp as the ordinary user who owns it, or use a directory on ext4, xfs or btrfs")
 	}
@@ -126,12 +126,12 @@ func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 }
 
 // outside is the operator's remedy for a denied call.
-const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, start it with " + unconfined
+const outside = "in a systemd unit, remove SystemCallFilter=; in Docker, start it with " + unconfined
 
 // likelyCause returns the likely reason why a supported call is denied.
 func likelyCause() string {
 	if text, _ := os.ReadFile("/proc/self/status"); procfs.StatusField(text, "Seccomp") == "2" {
-		return "a filter of system calls that sandboxmcp was started under refuses it"
+		return "a seccomp filter that sandboxmcp inherited refuses it"
 	}
 	return "a security module of this host refuses it"
 }

@@ -48,12 +48,12 @@ func (s *Sandbox) checkRuntime(asked []backends.Mount) error {
 	for _, m := range asked {
 		for _, prefix := range s.runtime.Prefixes {
 			if paths.Within(m.Inside, prefix) {
-				return backends.RefuseMount(m.Inside, "lies in the interpreter's own directory "+prefix)
+				return backends.RefuseMount(m.Inside, "is in the interpreter's own directory "+prefix)
 			}
 		}
 		for link := range s.runtime.Links {
 			if paths.Within(link, m.Inside) || paths.Within(m.Inside, link) {
-				return backends.RefuseMount(m.Inside, "meets the interpreter's own link "+link)
+				return backends.RefuseMount(m.Inside, "conflicts with the interpreter's own link "+link)
 			}
 		}
 	}

@@ -230,7 +230,7 @@ func (p *plan) explain(m launch.Message) error {
 		name = p.name(i)
 	}
 	if m.Errno == 0 {
-		return fmt.Errorf("%s: answered otherwise than it must", name)
+		return fmt.Errorf("%s: unexpected result", name)
 	}
 	return &stepError{name, unix.Errno(m.Errno)}
 }
@@ -255,7 +255,7 @@ func (p *plan) whereabouts(pid int) string {
 	number, _, _ := strings.Cut(string(text), " ")
 	nr, failed := strconv.ParseUint(strings.TrimSpace(number), 10, 32)
 	if err != nil || failed != nil {
-		return "a step that can't be seen"
+		return "an unknown step"
 	}
 	for i, s := range p.steps {
 		if uint64(s.NR) == nr {

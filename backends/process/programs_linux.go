@@ -168,7 +168,7 @@ func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom 
 					p.master = m.files[0]
 				}
 			case launch.Exited:
-				killed = fmt.Errorf("start the program: its process was ended before it became the program: %s", waitText(m.Wait))
+				killed = fmt.Errorf("start the program: its process ended before it became the program: %s", waitText(m.Wait))
 			}
 		case <-s.gone:
 			return one, errors.New("PID 1 of the sandbox is dead")

@@ -182,10 +182,10 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 			return nil, backends.Refuse("a container has only the profile hardened")
 		}
 		if len(spec.Etc) > 0 {
-			return nil, backends.Refuse("the profile landlock shows no files of /etc but the host's")
+			return nil, backends.Refuse("the profile landlock shows only the host's files of /etc")
 		}
 		if spec.Home != "" || spec.Guest {
-			return nil, backends.Refuse("the profile landlock, which can't mount, has no home directory of its own, and no agent of ours inside", "use the profile hardened")
+			return nil, backends.Refuse("the profile landlock, which can't mount, has no home directory of its own, and no guest agent", "use the profile hardened")
 		}
 		s.landlockOnly = true
 	default:
@@ -200,7 +200,7 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 	if s.landlockOnly && b.landlockABI < truncateABI {
 		return nil, &backends.Refusal{
 			Layer:  backends.LayerLandlock,
-			Reason: fmt.Sprintf("the profile landlock has nothing else that keeps files of the host, and this kernel's Landlock (ABI %d) lets them be emptied", b.landlockABI),
+			Reason: fmt.Sprintf("the profile landlock protects host files by Landlock alone, and this kernel's Landlock (ABI %d) permits truncating them", b.landlockABI),
 			Remedy: remedy.Text{"use a kernel of 6.2 or newer, or the profile hardened"}}
 	}
 	var err error
@@ -234,7 +234,7 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 	}
 	if b.root && s.landlockOnly && s.runtime.Path != "" {
 		if dir := closedParent(s.runtime.Path); dir != "" {
-			return nil, backends.Refuse(fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
+			return nil, backends.Refuse(fmt.Sprintf("%s is below %s, which the sandbox's unprivileged user can't enter", s.runtime.Path, dir),
 				"install it for all users, or start sandboxmcp as an ordinary user")
 		}
 	}

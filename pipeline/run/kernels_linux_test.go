@@ -260,7 +260,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 	}
 	if _, _, err := pipeline.Do(t.Context(), p, session.Bridge{
 		Session: s.ID, Key: "x", Value: []byte("1"),
-	}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (copy it in a file)") {
+	}); err == nil || !strings.Contains(err.Error(), "can't set variables: its ready message does not list the op set (copy it in a file)") {
 		t.Errorf("it sets variables: %v", err)
 	}
 	if state, err := session.Inspect(t.Context(), p, "default", s.ID); err != nil || !strings.Contains(state.Note, "can't list variables") {

@@ -277,7 +277,7 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, proposed: spec.Workspace.Propose}
 	if local, is := c.wire.ReadWriteCloser.(*Local); is {
 		if s.gateway, err = local.receiveSockets(spec); err != nil {
-			return nil, c.protocolError("take its sockets over: %w", err)
+			return nil, c.protocolError("receive its sockets: %w", err)
 		}
 	} else if spec.Resolves() {
 		s.gateway = c.makeSockets(spec.Gateway)
@@ -292,7 +292,7 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 // checkEncodable refuses a specification that JSON would change.
 func checkEncodable(spec backends.Spec) error {
 	if !utf8.ValidString(fmt.Sprint(spec)) {
-		return errors.New("a name in what is to be built is not UTF-8")
+		return errors.New("a name in the specification is not UTF-8")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (f files) Put(name string, mode uint32, r io.Reader) error {
 	return <-answered
 }
 
-var errUnwanted = errors.New("the init wants no more of a file")
+var errUnwanted = errors.New("the init stopped reading the file")
 
 // unwanted is a pipe whose Close stops its writer with errUnwanted.
 type unwanted struct{ *io.PipeReader }

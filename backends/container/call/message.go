@@ -146,7 +146,7 @@ func writeMessage(w io.Writer, m any) error {
 
 func checkLength(n, limit int) error {
 	if n > limit {
-		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, n, limit)
+		return fmt.Errorf("%w: %d bytes, the maximum is %d", errLong, n, limit)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (f *finder) usable(c candidate) bool {
 	if !filepath.IsAbs(c.dir) {
 		// "", "." and relative entries mean the working directory, which contains downloaded and generated files.
 		if _, err := os.Stat(path); err == nil {
-			f.addNote("passed over %s: its PATH entry is relative", path)
+			f.addNote("skipped %s: its PATH entry is relative", path)
 		}
 		return false
 	}

@@ -69,7 +69,7 @@ func (f *finder) askManager(ctx context.Context, shim, manager string) (target, 
 	}
 	target, err = f.askShim(ctx, shim, manager, "which", filepath.Base(shim))
 	if err == nil && (!paths.Within(filepath.Clean(target), root) || paths.Within(f.env.Dir, root)) {
-		err = fmt.Errorf("%s chooses %s for %s, which is none of its own", filepath.Base(manager), target, shim)
+		err = fmt.Errorf("%s selects %s for %s, which is not one of its own", filepath.Base(manager), target, shim)
 	}
 	return target, "chosen by " + filepath.Base(manager), err
 }
@@ -105,7 +105,7 @@ func (f *finder) askShim(ctx context.Context, shim, program string, args ...stri
 	case err != nil:
 		return "", err
 	case !filepath.IsAbs(target) || !isExecutable(target) || strings.HasPrefix(readHead(target), "#!"):
-		return "", fmt.Errorf("%s says that its program is %q, which is none", shim, target)
+		return "", fmt.Errorf("%s reports the program %q, which is not one", shim, target)
 	case f.env.Cache == "" || os.MkdirAll(f.env.Cache, 0o700) != nil:
 		return target, nil
 	}

@@ -131,7 +131,7 @@ func TestManagers(t *testing.T) {
 			h.vars["VOLTA_HOME"] = h.path(tt.root)
 			h.checkFound(t, "node", want)
 			h.checkAsked(t, 3)
-			next := found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}}
+			next := found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "not one of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}}
 			evil := h.program("home/u/project/evil/bin/node")
 			up, err := filepath.Rel(h.path(tt.root), evil)
 			if err != nil {
@@ -155,7 +155,7 @@ func TestShimAbove(t *testing.T) {
 	h.file("answer", h.program("home/u/project/evil/bin/node"), 0o644)
 	h.program("next/bin/node")
 	h.onPath("home/u/bin", "next/bin", "/usr/bin", "/bin")
-	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "not one of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 }
 
 // TestSearchedDirectories has a PATH that contains the project, in which a manager's script would search its tools.

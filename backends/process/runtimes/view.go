@@ -67,7 +67,7 @@ func (v *view) addTree(program string) error {
 		}
 	}
 	if !found || !v.isVisible(program) {
-		return fmt.Errorf("%s lies in %s, which is not shown to programs: install it in a directory of its own", program, root)
+		return fmt.Errorf("%s is in %s, which programs can't see: install it in a directory of its own", program, root)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (s *sandbox) workspaceHindrance(k *idleProcess) string {
 		return "the program is not there"
 	}
 	if _, err := s.Workspace().Lstat(".local"); k.key.language == "python" && err == nil {
-		return "packages lie in .local"
+		return "there are packages in .local"
 	}
 	return ""
 }

@@ -396,7 +396,7 @@ func TestPoolTellsWhy(t *testing.T) {
 	b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*process.Template, error) { return nil, errors.New("no\npython") })
 	r, _ := poolKeyOf(spec)
 	b.pool.Prepare(r)
-	if r := checkWorks(t, b, spec); r.Warm || r.Cold != "none stood ready: no python" {
+	if r := checkWorks(t, b, spec); r.Warm || r.Cold != "no idle sandbox: no python" {
 		t.Errorf("warm: %v, why not: %q", r.Warm, r.Cold)
 	}
 }

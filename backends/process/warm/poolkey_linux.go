@@ -76,15 +76,15 @@ const sourceMaps = "--enable-source-maps"
 // coldOnlyReason returns the part of spec that an idle sandbox can't have; "" if there is none.
 func coldOnlyReason(spec backends.Spec) string {
 	for why, is := range map[string]bool{
-		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "" || spec.Workspace.Propose,
-		"it has a way to the network":    len(spec.Gateway) > 0,
-		"it trusts a certificate":        len(spec.Trust) > 0,
-		"it has files of /etc":           len(spec.Etc) > 0,
-		"it shows GPUs":                  len(spec.GPUs) > 0,
-		"it is a session":                spec.Keep || spec.Program.Main,
-		"the profile has no own root":    spec.Profile != "" && spec.Profile != "hardened",
-		"it begins in another directory": spec.Program.Dir != "" && spec.Program.Dir != backends.Workspace,
-		"the command can't be run":       process.CheckCommand(*spec.Program) != nil,
+		"host directories are mounted":                 len(spec.Mounts) > 0 || spec.Workspace.Host != "" || spec.Workspace.Propose,
+		"it has network access":                        len(spec.Gateway) > 0,
+		"it trusts a certificate":                      len(spec.Trust) > 0,
+		"it has files of /etc":                         len(spec.Etc) > 0,
+		"it shows GPUs":                                len(spec.GPUs) > 0,
+		"it is a session":                              spec.Keep || spec.Program.Main,
+		"the profile has no root directory of its own": spec.Profile != "" && spec.Profile != "hardened",
+		"it starts in another directory":               spec.Program.Dir != "" && spec.Program.Dir != backends.Workspace,
+		"the command can't be run":                     process.CheckCommand(*spec.Program) != nil,
 	} {
 		if is {
 			return why

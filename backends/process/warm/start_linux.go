@@ -75,7 +75,7 @@ func (b *Backend) startIdle(ctx context.Context, s *sandbox, r poolKey) (err err
 	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
 	if err := s.awaitIdle(ctx, k); err != nil {
-		return fmt.Errorf("wait for %s to stand ready: %w", r.language, err)
+		return fmt.Errorf("wait for an idle %s: %w", r.language, err)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (b *Backend) bytecode(ctx context.Context, interpreter, name, source string
 	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", compiler}},
 		backends.Streams{Stdin: strings.NewReader(source), Stdout: &out, Stderr: &errs})
 	if err != nil || r.Ended != backends.EndedOK {
-		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
+		return nil, fmt.Errorf("compile python's start-up code: %s %v %.500s", r.Ended, err, errs.String())
 	}
 	b.compiled[key] = out.Bytes()
 	return out.Bytes(), nil
