@@ -30,12 +30,12 @@ func TestHostTools(t *testing.T) {
 		t.Errorf("got %v", got.facts)
 	}
 	got = p.tool("host_exec", `{"command":"uname -s"}`)
-	contains(t, got.text, "nobody has allowed uname -s", "request_host_access with kind command and pattern uname -s")
+	contains(t, got.text, "not allowed: uname -s", "request_host_access with kind command and pattern uname -s")
 	if !got.IsError {
 		t.Error("a refusal is a result")
 	}
 	contains(t, p.tool("host_exec", `{"command":"echo x; id"}`).text, "an unquoted ;")
-	contains(t, p.tool("host_exec", `{"command":"bash -c id"}`).text, "nobody has allowed bash -c id", "pattern bash -c id")
+	contains(t, p.tool("host_exec", `{"command":"bash -c id"}`).text, "not allowed: bash -c id", "pattern bash -c id")
 	contains(t, p.tool("host_exec", `{"command":"echo x","directory":"/root"}`).text, "not below a directory that is allowed", "list_host_access")
 	contains(t, p.tool("request_host_access", `{"kind":"command","pattern":"python3 *"}`).text, "leave out the star")
 	contains(t, p.tool("request_host_access", `{"kind":"command","pattern":"*"}`).text, "does not say which program")
@@ -50,7 +50,7 @@ func TestHostTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, p.tool("request_host_access", want).text, "approved")
-	contains(t, p.tool("host_exec", `{"command":"uname -s"}`).text, "nobody has allowed") // * does not match options
+	contains(t, p.tool("host_exec", `{"command":"uname -s"}`).text, "not allowed:") // * does not match options
 	contains(t, p.tool("host_exec", `{"command":"uname extra"}`).text, "exit code 1", "extra operand")
 	got = p.tool("list_host_access", `{}`)
 	contains(t, got.text, "command echo **, by configuration", "command uname *, by approval, until ")
@@ -58,6 +58,6 @@ func TestHostTools(t *testing.T) {
 		t.Errorf("got %v", got.facts)
 	}
 	contains(t, p.tool("list_host_access", `{"namespace":"other"}`).text, "echo **")
-	contains(t, p.tool("host_exec", `{"command":"uname extra","namespace":"other"}`).text, "nobody has allowed")
+	contains(t, p.tool("host_exec", `{"command":"uname extra","namespace":"other"}`).text, "not allowed:")
 	contains(t, p.tool("audit_execution", `{"limit":100}`).text, "host_exec", "execution.refused", "execution.completed")
 }

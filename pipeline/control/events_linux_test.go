@@ -216,7 +216,7 @@ func TestEventsAreRefused(t *testing.T) {
 		"since":          {"since=-1", 400, "must not be negative"},
 		"since twice":    {"since=1&since=2", 400, "more than once"},
 		"follow":         {"follow=no", 400, "must be true or false"},
-		"another filter": {"run=x", 400, "there is no argument"},
+		"another filter": {"run=x", 400, "unknown argument"},
 	} {
 		resp, err := http.ReadResponse(bufio.NewReader(mute(t, l, "/v1/events?"+tt.query)), nil)
 		must(t, err)

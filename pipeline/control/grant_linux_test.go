@@ -24,11 +24,11 @@ func TestScopeOfAnAnswer(t *testing.T) {
 		"longer than asked":   {"", "", Verdict{Allow: true, Seconds: 1e12}, approval.ScopeTime, time.Hour, ""},
 		"for ten minutes":     {"", "", Verdict{Allow: true, Scope: "time", Seconds: 600}, approval.ScopeTime, 10 * time.Minute, ""},
 		"a run that is not":   {"", "s", Verdict{Allow: true, Scope: "run"}, "", 0, "can't be approved for that scope: the question has no run"},
-		"no such scope":       {"r", "s", Verdict{Allow: true, Scope: "forever"}, "", 0, `"forever" is not possible`},
+		"no such scope":       {"r", "s", Verdict{Allow: true, Scope: "forever"}, "", 0, `"forever" is not allowed`},
 		"a no with a scope":   {"r", "s", Verdict{Scope: "run"}, "", 0, "a denial can't have a scope"},
 		"less than no time":   {"r", "s", Verdict{Allow: true, Seconds: -1}, "", 0, "out of range"},
 		"a no that is a no":   {"r", "s", Verdict{Reason: "no"}, "", 0, ""},
-		"no scope in control": {"r", "s", Verdict{Allow: true, Scope: "\x1b[2J"}, "", 0, "is not possible"},
+		"no scope in control": {"r", "s", Verdict{Allow: true, Scope: "\x1b[2J"}, "", 0, "is not allowed"},
 	} {
 		p, err := b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: strings.ReplaceAll(name, " ", "-") + ".example", Namespace: "team", Run: tt.run, Session: tt.session})
 		must(t, err)

@@ -16,19 +16,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// hostFileTime bounds one access: a network file system may hang.
+// hostFileTime bounds one file access: a network file system may hang.
 const hostFileTime = time.Minute
 
-// Caller identifies the caller that wants to reach a file of the host.
+// Caller identifies the caller of a file access on the host.
 type Caller struct {
 	Namespace, Session string
-	// Ask shows a person the question whether a directory may be reached that is not allowed: see Request. nil
-	// refuses instead.
+	// Ask shows a person the question about a directory that is not allowed: see run.Reach. nil refuses instead.
 	Ask func(context.Context, *approval.Pending)
 }
 
-// planFiles plans an action on files. What may be reached is looked at twice: an approval may have ended while it
-// waited for its turn.
+// planFiles plans an action on files. Access is checked twice: an approval may end while the action waits for its
+// slot.
 func planFiles[T any](ctx context.Context, r *pipeline.Run, who Caller, what string, more pipeline.Facts, reach func(context.Context, Caller) error,
 	do func(context.Context) (T, error)) (pipeline.Action[T], error) {
 	check := func(ctx context.Context) error { return reach(ctx, who) }
@@ -52,7 +51,7 @@ func planFile[T any](ctx context.Context, r *pipeline.Run, who Caller, name stri
 	})
 }
 
-// mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.
+// mayReach returns the caller's access. If the file is not covered, it refuses or asks a person.
 func mayReach(ctx context.Context, r *pipeline.Run, who Caller, name string, write bool) (files.Access, error) {
 	cfg := pipeline.PackageSettings[Config](r.Pipeline)
 	if !cfg.Enabled {
@@ -77,11 +76,11 @@ func mayReach(ctx context.Context, r *pipeline.Run, who Caller, name string, wri
 	return access, fileError(r, err, access, write)
 }
 
-// askForFile asks a person for the directory that a file is in.
+// askForFile asks a person for access to the directory of a file.
 func askForFile(ctx context.Context, r *pipeline.Run, who Caller, name string, write bool) error {
 	q := approval.Question{Kind: approval.Host, What: verbOf(write) + " " + path.Dir(name), Namespace: r.Outcome.Namespace, Session: who.Session, Run: r.Outcome.ID}
 	if r.Clean(q.What) != q.What {
-		return pipeline.Refuse(pipeline.StageValidate, "the path has a secret in it, so nobody is asked for it", "")
+		return pipeline.Refuse(pipeline.StageValidate, "the path contains a secret, so no person is asked for it", "")
 	}
 	if _, err := r.Pipeline.Config.Approvals.Ask(ctx, q, who.Ask); err != nil {
 		return fmt.Errorf("ask a person for %s: %w", q.What, err)
@@ -96,7 +95,7 @@ func verbOf(write bool) string {
 	return "read"
 }
 
-// fileError returns an error that says what can be done about a file that could not be reached.
+// fileError adds a remedy to the error of a file access.
 func fileError(r *pipeline.Run, err error, access files.Access, write bool) error {
 	var denial *files.Denial
 	var own *pipeline.Error
@@ -106,9 +105,9 @@ func fileError(r *pipeline.Run, err error, access files.Access, write bool) erro
 	case errors.As(err, &denial) && denial.Outside:
 		return pipeline.Refuse(pipeline.StageValidate, denial.Error()+"; "+access.Describe(), remedy.AskDirectory.With(verbOf(write)))
 	case errors.As(err, &denial):
-		return pipeline.Refuse(pipeline.StageValidate, denial.Error(), "choose another path, or do without")
+		return pipeline.Refuse(pipeline.StageValidate, denial.Error(), "choose another path, or continue without it")
 	case errors.Is(err, errors.ErrUnsupported):
-		return pipeline.Refuse(pipeline.StageBackend, err.Error(), "show the files to a program instead, with ", remedy.Bring)
+		return pipeline.Refuse(pipeline.StageBackend, err.Error(), "mount the files for a program instead, with ", remedy.Bring)
 	}
 	e := pipeline.WrapError(pipeline.StageBackend, err)
 	switch {

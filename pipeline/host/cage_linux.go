@@ -10,19 +10,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// Cage makes a cgroup for each command, where one can be had. Close it when no command runs any more.
+// Cage creates a cgroup for each command, if possible. Close it after the last command.
 type Cage struct{ groups cgroup.Groups }
 
-// NewCage returns a Cage. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing
-// is made before the first command.
+// NewCage returns a Cage. With delegate, it may ask the user's systemd for a scope. It creates nothing before the
+// first command.
 func NewCage(delegate bool) *Cage {
 	return &Cage{cgroup.Groups{Delegate: delegate, Name: cgroup.NewName()}}
 }
 
-// Close removes what is left of the cgroups.
+// Close removes the remaining cgroups.
 func (c *Cage) Close() { c.groups.Close() }
 
-// group returns a cgroup with these bounds and what enters and leaves it, or none, and what keeps the bounds.
+// group returns a cgroup with these bounds and the descriptors to enter and leave it, or nil, and the name of the
+// mechanism that enforces the bounds.
 func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforcedBy string) {
 	const watched = "rlimits, and a watcher of all processes"
 	if c == nil {
@@ -49,8 +50,8 @@ func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforce
 	return g, home, "cgroup " + g.Detail()
 }
 
-// killGroup kills all of a cgroup when the kernel has killed one for its memory, which v1 leaves to others, until end is
-// called.
+// killGroup kills all processes of a cgroup once the kernel kills one for its memory, which v1 leaves to us, until
+// end is called.
 func killGroup(g *cgroup.Group) (end func()) {
 	if g == nil {
 		return func() {}
@@ -75,12 +76,12 @@ func killGroup(g *cgroup.Group) (end func()) {
 	}
 }
 
-// addGroupUsage kills what is left in a cgroup, and says what became of its bounds.
+// addGroupUsage kills the remaining processes of a cgroup, and records its usage and exceeded bounds.
 func (e *End) addGroupUsage(g *cgroup.Group) {
 	if g == nil {
 		return
 	}
-	e.Forks = g.ForksRefused() // Kill refuses some, too
+	e.Forks = g.ForksRefused() // before Kill, which adds refusals
 	if g.Kill(killTimeout) != nil {
 		return // the next server removes it
 	}

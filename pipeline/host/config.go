@@ -22,42 +22,42 @@ import (
 // Config is the policy for commands and files of the host. The zero value allows none.
 type Config struct {
 	Enabled     bool
-	Policy      *Policy       // nil allows nothing but what people approve
-	Timeout     time.Duration // the most that a command may take; 0 is DefaultHostTimeout
-	Output      int64         // bytes of its stdout, and as many of stderr, that are kept; 0 is DefaultHostOutput
-	Bounds      launch.Bounds // of a command and all that it starts; what is 0 is as in DefaultHostBounds
+	Policy      *Policy       // nil allows only what people approve
+	Timeout     time.Duration // maximum time of a command; 0 is DefaultHostTimeout
+	Output      int64         // stored bytes of stdout and of stderr each; 0 is DefaultHostOutput
+	Bounds      launch.Bounds // of a command and its descendants; zero fields are DefaultHostBounds
 	Cage        *Cage         // for cgroups; nil has none
-	Environment []string      // names of variables of the server that commands get; see host.CheckEnvironment
-	MaxFile     int64         // bytes of one file that is read or written; 0 is DefaultFileBytes
-	Home        string        // whose credentials are kept from callers, "" if it is not known
-	Obeyed      []string      // what programs take commands from, which is not written: see files.NewGuard
+	Environment []string      // names of server variables that commands get; see CheckEnvironment
+	MaxFile     int64         // maximum size of a file to read or write, in bytes; 0 is DefaultFileBytes
+	Home        string        // home directory whose credentials are hidden from callers, "" if unknown
+	Obeyed      []string      // files that programs obey, which can't be written: see files.NewGuard
 }
 
-// What a command on the host gets, and how large a file may be: a model reads far less, and the server holds all of it
-// in memory.
+// Default limits of a command on the host and of a file. A model reads far less, and the server holds all of it in
+// memory.
 const (
 	DefaultHostTimeout = time.Minute
 	DefaultHostOutput  = 1 << 20
 	DefaultFileBytes   = 16 << 20
 )
 
-// DefaultHostBounds are those of a command on the host: 2 GiB, 256 threads, all cores. They keep a build possible, and
-// the host alive.
+// DefaultHostBounds are the default bounds of a command on the host: 2 GiB, 256 threads, all cores. They allow a
+// build and protect the host.
 var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64(runtime.NumCPU())}
 
-// verbRun begins the What of questions about commands; the pattern stands behind it.
+// verbRun begins the What of questions about commands; the pattern follows.
 const verbRun = "run "
 
-// Access is a command pattern or a directory that is allowed.
+// Access is an allowed command pattern or directory.
 type Access struct {
 	Kind    string    `json:"kind"` // "command", "read" or "write"
 	Pattern string    `json:"pattern"`
 	From    string    `json:"from"` // "configuration", "safe list" or "approval"
 	ID      string    `json:"id,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // the end of an approval
+	Until   time.Time `json:"until,omitzero"` // end of an approval
 }
 
-// Access lists what the configuration allows to all namespaces.
+// Access lists the configured access of all namespaces.
 func (h Config) Access() []Access {
 	all := []Access{}
 	policy := h.policy()
@@ -79,10 +79,10 @@ func (h Config) policy() *Policy {
 	return cmp.Or(h.Policy, &Policy{})
 }
 
-// Enabled reports whether the operator lets anybody reach the host at all.
+// Enabled reports whether the operator allows access to the host at all.
 func Enabled(p *pipeline.Pipeline) bool { return pipeline.PackageSettings[Config](p).Enabled }
 
-// AccessOf lists what a namespace, or a session of it, may do on the host now.
+// AccessOf lists the current host access of a namespace, or of a session of it.
 func AccessOf(p *pipeline.Pipeline, namespace, session string) []Access {
 	all := pipeline.PackageSettings[Config](p).Access()
 	for _, g := range hostGrants(p, namespace, session, "") {
@@ -101,7 +101,7 @@ func hostGrants(p *pipeline.Pipeline, namespace, session, run string) []approval
 	return p.Config.Approvals.GrantsFor(approval.Host, approval.Question{Kind: approval.Host, Namespace: pipeline.NamespaceOrDefault(namespace), Session: session, Run: run})
 }
 
-// approvedHost returns what people have approved just now, exactly as it was asked for.
+// approvedHost returns the current approvals, exactly as they were requested.
 func approvedHost(p *pipeline.Pipeline, namespace, session, run string) (patterns []Pattern, roots []files.Root) {
 	for _, g := range hostGrants(p, namespace, session, run) {
 		verb, what, _ := strings.Cut(g.Question.What, " ")
@@ -117,8 +117,8 @@ func approvedHost(p *pipeline.Pipeline, namespace, session, run string) (pattern
 	return patterns, roots
 }
 
-// AskFor returns the question by which a person is asked for access to the host, or why nobody need be asked.
-// kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
+// AskFor returns the question that asks a person for access to the host, or an error if asking is pointless. kind is
+// "command", "read" or "write". A question that would reveal a secret is refused.
 func AskFor(ctx context.Context, p *pipeline.Pipeline, namespace, kind, pattern, reason string) (approval.Question, error) {
 	q := approval.Question{Kind: approval.Host, Namespace: pipeline.NamespaceOrDefault(namespace), Reason: reason}
 	what, refused := pipeline.PackageSettings[Config](p).Describe(kind, pattern)
@@ -135,8 +135,8 @@ func AskFor(ctx context.Context, p *pipeline.Pipeline, namespace, kind, pattern,
 	return q, err
 }
 
-// Describe puts an access into words for questions and approvals, such as "run docker restart *". An error says why no
-// person can be asked about it.
+// Describe returns the words for an access in questions and approvals, such as "run docker restart *", or an error if
+// no person can grant it.
 func (h Config) Describe(kind, pattern string) (string, error) {
 	switch {
 	case !h.Enabled:
@@ -144,7 +144,7 @@ func (h Config) Describe(kind, pattern string) (string, error) {
 	case kind == "read" || kind == "write":
 		return hostDirectory(kind, pattern)
 	case kind != "command":
-		return "", pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.40q is no kind of access", kind), "choose command, read or write")
+		return "", pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.40q is not a kind of access", kind), "choose command, read or write")
 	}
 	one, err := ParsePattern(pattern)
 	if err == nil {
@@ -156,16 +156,16 @@ func (h Config) Describe(kind, pattern string) (string, error) {
 	return verbRun + one.String(), nil
 }
 
-// hostDirectory is the What of a question for a directory: its real path, so that it can't become another's.
+// hostDirectory returns the What of a question for a directory: its real path, so that it can't be redirected later.
 func hostDirectory(kind, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	switch info, errStat := os.Stat(dir); {
 	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
-		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path is not absolute, or not plain", "name the directory by its whole path, without . and ..")
+		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path is not absolute, or not clean", "use the absolute path, without . and ..")
 	case err != nil || errStat != nil || !info.IsDir():
-		return "", pipeline.Refuse(pipeline.StageValidate, "there is no such directory", "name a directory that is there")
+		return "", pipeline.Refuse(pipeline.StageValidate, "the directory does not exist", "name an existing directory")
 	case real != dir:
-		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path goes by a link", "name the directory that it leads to: "+real)
+		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path contains a link", "name its target: "+real)
 	}
 	return kind + " " + real, nil
 }
@@ -182,17 +182,17 @@ func RedactQuestion(ctx context.Context, p *pipeline.Pipeline, q *approval.Quest
 
 func redactQuestion(known vault.Leases, q *approval.Question) error {
 	if known.Redact(q.What) != q.What {
-		return pipeline.Refuse(pipeline.StageVault, "there is a secret of the vault in what is asked", "leave it out: commands on the host are lent none")
+		return pipeline.Refuse(pipeline.StageVault, "the question contains a secret of the vault", "leave it out: commands on the host get no secrets")
 	}
 	q.Reason = known.Redact(q.Reason)
 	return nil
 }
 
 func errHostOff() *pipeline.Error {
-	return pipeline.Refuse(pipeline.StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with ", remedy.Input)
+	return pipeline.Refuse(pipeline.StageValidate, "host access is off", "ask the operator to set host.enabled: true in the configuration; bring files into a sandbox with ", remedy.Input)
 }
 
-// hostRefusal returns a refusal of package host as an error of the pipeline.
+// hostRefusal converts a Refusal to an error of the pipeline.
 func hostRefusal(err error) error {
 	var no *Refusal
 	if !errors.As(err, &no) {

@@ -18,13 +18,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// CopyFile copies a file between the host and a sandbox. A path on the host is absolute. Any other is below the
-// working directory of the session, or, as a source, one of the artifacts of Run; as a destination without a session,
-// it is the name under which the file is kept like an artifact of a run, to be an input of later ones. A file in which
-// a secret of the namespace is found, or of the session, is not copied. It comes to a [Written].
+// CopyFile copies a file between the host and a sandbox. Absolute paths are on the host. Other paths are below the
+// working directory of the session, or name an artifact of Run as the source; as a destination without a session,
+// they name a stored file, which can be an input of later runs. A file with a secret of the namespace or the session
+// is not copied. Its answer is a [Written].
 type CopyFile struct {
-	Caller             // whose session it is
-	Run         string // whose artifact is copied
+	Caller             // its session
+	Run         string // run whose artifact is copied
 	Source      string
 	Destination string
 	Overwrite   bool
@@ -59,7 +59,7 @@ func (q CopyFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Wr
 		})
 }
 
-// checkCopy refuses paths of which it is not clear what they are in.
+// checkCopy refuses ambiguous paths.
 func checkCopy(r *pipeline.Run, q CopyFile) error {
 	if !pipeline.PackageSettings[Config](r.Pipeline).Enabled {
 		return errHostOff()
@@ -70,7 +70,7 @@ func checkCopy(r *pipeline.Run, q CopyFile) error {
 		certain = q.Run == "" && from != to
 	}
 	if !certain {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("it is not clear where %.80q and %.80q are", q.Source, q.Destination),
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the paths %.80q and %.80q are ambiguous", q.Source, q.Destination),
 			"a path with a / in front is on the host; of the two, one is relative with a session, the source with a run, and else at most the destination")
 	}
 	for _, name := range []string{q.Source, q.Destination} {
@@ -83,7 +83,7 @@ func checkCopy(r *pipeline.Run, q CopyFile) error {
 	}
 	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.Session)
 	if err == nil {
-		r.Leases = slices.Concat(r.Leases[:1], s.Leases()) // behind that of the namespace
+		r.Leases = slices.Concat(r.Leases[:1], s.Leases()) // after that of the namespace
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func copySource(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access
 
 var errFound = errors.New("it was found")
 
-// inSession calls f for the file of a session's workspace that has a name.
+// inSession calls f for the file with a name in a session's workspace.
 func inSession(ctx context.Context, s *session.Session, name string, f func(backends.File) error) (found bool, err error) {
 	_, err = s.Sandbox().Files().Each(ctx, func(file backends.File) error {
 		if file.Name != path.Clean(name) {
@@ -151,8 +151,8 @@ func copyTo(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access, co
 	r.Facts["size"], r.Facts["sha256"] = w.Size, w.SHA256
 	switch {
 	case q.Session == "" && r.Pipeline.Config.Results == nil:
-		return w, pipeline.Refuse(pipeline.StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
-	case q.Session == "": // it is an artifact of this action
+		return w, pipeline.Refuse(pipeline.StageValidate, "the destination is not in a session", "use an absolute path, or name a session; ", remedy.Input, " passes files to a run")
+	case q.Session == "": // store it as an artifact of this action
 		return w, r.StoreFile(ctx, name, pipeline.PackageSettings[Config](r.Pipeline).maxFile(), io.NopCloser(bytes.NewReader(content)))
 	}
 	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, q.Session)
@@ -161,7 +161,7 @@ func copyTo(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access, co
 	}
 	there, err := inSession(ctx, s, name, func(backends.File) error { return nil })
 	if err == nil && there && !q.Overwrite {
-		err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has a file %q already", name), "set overwrite to replace it, or choose another name")
+		err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the file %q already exists in the session", name), "set overwrite to replace it, or choose another name")
 	}
 	if err != nil {
 		return w, err

@@ -9,27 +9,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Command is a command to decide about.
+// Command is a command that Decide checks.
 type Command struct {
 	Words     Words
-	Directory string // as Policy.Directory returned it
-	Unseen    bool   // it gets input that was not there for whoever has approved its words: a shell would run that
+	Directory string // a result of Policy.Directory
+	Unseen    bool   // it gets input that the person who approved the words did not see: a shell would run that
 }
 
-// Decision is the permission for a command, with the pattern that gives it.
+// Decision is the permission for a command, and the pattern that grants it.
 type Decision struct {
 	Program Program
 	Pattern Pattern
 	By      string // Configuration, Safe or Approval
 }
 
-// Who allowed a command.
+// Origins of a permission.
 const (
 	Configuration = "configuration"
 	Approval      = "approval"
 )
 
-// Decide allows a command, by the configuration or by patterns that people have approved, or returns a *Refusal.
+// Decide checks a command against the configuration and the approved patterns. The error is a *Refusal.
 func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 	if err := c.Words.Check(); err != nil {
 		return Decision{}, err
@@ -45,7 +45,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 	switch {
 	case by == "":
 		text := c.Words.String()
-		return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + text, Remedy: remedy.Text{remedy.AskCommand.With(text)}}
+		return Decision{}, &Refusal{Ask: true, Reason: "not allowed: " + text, Remedy: remedy.Text{remedy.AskCommand.With(text)}}
 	case by == Approval && c.Unseen:
 		const remedy = "leave the input out; a command that the operator has in host.allowed may have one"
 		return Decision{}, refuse(remedy, "a person has approved the words %s, and no input", one)
@@ -58,7 +58,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 	return Decision{prog, one, by}, nil
 }
 
-// allowedBy returns the pattern that allows a command, and whose it is: "" if none does.
+// allowedBy returns the pattern that allows a command, and its origin: "" if none does.
 func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern, string) {
 	safe := p.Harmless()
 	for i, one := range slices.Concat(p.allowed, safe, approved) {
@@ -78,8 +78,8 @@ func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern
 	return Pattern{}, ""
 }
 
-// forbidden is the refusal of what nobody can allow. A star in the operator's patterns matches anything: what they
-// block stays blocked with options.
+// forbidden refuses a command that can't be approved. A star in the operator's blocking patterns matches any word, so
+// that options don't evade them.
 func (p *Policy) forbidden(prog Program, args []string) error {
 	path, _ := os.Executable()
 	own, err := os.Stat(path)
@@ -96,8 +96,8 @@ func (p *Policy) forbidden(prog Program, args []string) error {
 	return nil
 }
 
-// Askable returns an error that says why no person need be asked for a pattern: it could never match, or there is no
-// such program. Its error is a *Refusal.
+// Askable returns an error, a *Refusal, if approving a pattern is pointless: it could never match, or its program
+// does not exist.
 func (p *Policy) Askable(one Pattern) error {
 	prog, err := p.FindProgram(one.Program())
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *Policy) Askable(one Pattern) error {
 	return p.checkUseful(one, prog)
 }
 
-// checkConfigured is Askable for the configuration. A program that is not installed may be some day.
+// checkConfigured is Askable for the configuration. A missing program may be installed later.
 func (p *Policy) checkConfigured(one Pattern) error {
 	name := one.Program()
 	prog, err := p.FindProgram(name)

@@ -15,27 +15,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// Exec runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. It comes to
-// its [ExecEnd].
+// Exec runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. Its answer
+// is an [ExecEnd].
 type Exec struct {
 	Namespace, Session string
 
-	Command   string    // as words and quotes; or Words, if it is ""
-	Words     Words     // as they are
-	Directory string    // absolute; "" is the first directory that is allowed
-	Stdin     io.Reader // nil is an empty input; see host.Command.Unseen
+	Command   string    // words and quotes; Words if ""
+	Words     Words     // unquoted words
+	Directory string    // absolute; "" is the first allowed directory
+	Stdin     io.Reader // nil is an empty input; see Command.Unseen
 	Timeout   time.Duration
-	// Ask is called when a person is asked for a command that is not allowed: see Request. nil refuses instead.
+	// Ask shows a person the question about a command that is not allowed: see run.Reach. nil refuses instead.
 	Ask func(context.Context, *approval.Pending)
 }
 
-// ExecEnd is what a command on the host ended with, beside what all results have.
+// ExecEnd is the end of a command on the host, in addition to the Outcome.
 type ExecEnd struct {
-	Pattern string `json:"pattern,omitempty"` // that allowed it
-	Left    int    `json:"left"`              // processes that it had left, and that were killed
+	Pattern string `json:"pattern,omitempty"` // pattern that allowed it
+	Left    int    `json:"left"`              // remaining processes, which were killed
 }
 
-// hostRun is a command on its way.
+// hostRun runs a command.
 type hostRun struct {
 	*pipeline.Run
 	c       Exec
@@ -58,7 +58,7 @@ func (c Exec) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[ExecEn
 	return pipeline.PlanAction(ctx, r, what, nil, h.check, pipeline.Task[ExecEnd]{Stage: pipeline.StageBackend, Wall: wall, Do: h.runCommand})
 }
 
-// check decides, and asks a person where that can change the decision.
+// check decides, and asks a person if that can change the decision.
 func (h *hostRun) check(ctx context.Context) error {
 	if !pipeline.PackageSettings[Config](h.Pipeline).Enabled {
 		return errHostOff()
@@ -73,7 +73,7 @@ func (h *hostRun) check(ctx context.Context) error {
 	return h.allow(err)
 }
 
-// allow puts down what was decided, or says what the refusal means to the caller.
+// allow records the decision, or adds a remedy to the refusal.
 func (h *hostRun) allow(err error) error {
 	if err != nil {
 		return hostRefusal(err)
@@ -99,7 +99,7 @@ func (h *hostRun) decide() (err error) {
 	return err
 }
 
-// askPerson asks for exactly these words.
+// askPerson asks a person for exactly these words.
 func (h *hostRun) askPerson(ctx context.Context) error {
 	q := approval.Question{Kind: approval.Host, What: verbRun + Exactly(h.words).String(),
 		Namespace: h.Outcome.Namespace, Session: h.c.Session, Run: h.Outcome.ID}
@@ -110,8 +110,8 @@ func (h *hostRun) askPerson(ctx context.Context) error {
 	return err
 }
 
-// runCommand is the effect. What the command writes is cleaned before it is cut. It is decided once more: while it waited for
-// its turn, an approval may have ended, and a repository may have got another configuration.
+// runCommand runs the command. Its output is redacted before it is cut. It decides again, because an approval may
+// have ended, or a repository may have changed its configuration, while the command waited for its slot.
 func (h *hostRun) runCommand(ctx context.Context) (ExecEnd, error) {
 	if err := h.allow(h.decide()); err != nil {
 		return h.out, err
@@ -123,18 +123,18 @@ func (h *hostRun) runCommand(ctx context.Context) (ExecEnd, error) {
 	stdout, stderr, closePipes := h.OutputWriters(out)
 	end, err := Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: stdout, Stderr: stderr,
 		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: bounds, Cage: cfg.Cage}.Exec(ctx)
-	_ = closePipes() // they write to memory
+	_ = closePipes() // writes to memory don't fail
 	h.Outcome.Stdout, h.Outcome.StdoutCut = out.Stdout.Contents()
 	h.Outcome.Stderr, h.Outcome.StderrCut = out.Stderr.Contents()
 	h.Outcome.ExitCode, h.Outcome.Signal, h.Outcome.PeakMemory, h.Outcome.CPUMS = end.Exit, end.Signal, end.Memory, pipeline.Milliseconds(end.CPU)
 	h.Facts["stdout_bytes"], h.Facts["stderr_bytes"] = int64(len(h.Outcome.Stdout))+h.Outcome.StdoutCut, int64(len(h.Outcome.Stderr))+h.Outcome.StderrCut
 	if h.out.Left = end.Killed; end.Killed > 0 {
 		h.Facts["left"] = end.Killed
-		h.Warn(fmt.Sprintf("%d processes that the command had left were killed", end.Killed))
+		h.Warn(fmt.Sprintf("%d remaining processes of the command were killed", end.Killed))
 	}
 	h.Facts["bounds"] = end.EnforcedBy
 	if end.Forks > 0 && end.Limit == "" && ctx.Err() == nil {
-		h.Warn(fmt.Sprintf("the command was refused %d more processes than the %d that it may have", end.Forks, bounds.Processes))
+		h.Warn(fmt.Sprintf("the command tried to start %d processes beyond its limit of %d", end.Forks, bounds.Processes))
 	}
 	switch {
 	case end.Limit != "":

@@ -14,20 +14,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// Bounds of what a look into a repository takes.
+// Bounds of the inspection of a repository.
 const (
 	maxGitOutput      = 32 << 20 // bytes
 	maxGitDirectories = 20
 	gitTimeout        = 5 * time.Second
 )
 
-// gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to
-// run (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
-// Git itself says what it takes, and keys that are not known to be harmless are refused. "" is no doubt, also where
-// there is no repository. What is written after we have looked is not seen.
+// gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git
+// to run (core.fsmonitor, filters, diff drivers, ssh commands), and anybody who may write into the repository may
+// write that too. Git itself reports its settings, and keys that are not known to be harmless are refused. "" means
+// no doubt, also if there is no repository. Changes after the inspection go unnoticed.
 //
 // The words of a command may name other repositories, as those of -C and --git-dir do: each directory among them is
-// looked at, too.
+// inspected too.
 func (p *Policy) gitDoubt(git Program, dir string, args []string) string {
 	dirs := gitDirectories(dir, args)
 	if len(dirs) > maxGitDirectories {
@@ -35,7 +35,7 @@ func (p *Policy) gitDoubt(git Program, dir string, args []string) string {
 	}
 	for _, at := range dirs {
 		why := p.doubtAt(git, at)
-		if _, err := os.Lstat(filepath.Join(at, "HEAD")); err == nil && why == "" { // it may be a repository without a .git
+		if _, err := os.Lstat(filepath.Join(at, "HEAD")); err == nil && why == "" { // possibly a bare repository
 			why = p.doubtAt(git, at, "--git-dir=.")
 		}
 		if why != "" {
@@ -60,7 +60,8 @@ func (p *Policy) doubtAt(git Program, dir string, options ...string) string {
 	return doubtful(settings)
 }
 
-// gitDirectories are the real directories that git may look for repositories in: its own, and those that words name.
+// gitDirectories returns the real directories in which git may look for repositories: its own, and those that words
+// name.
 func gitDirectories(dir string, args []string) (all []string) {
 	for i, word := range append([]string{"."}, args...) {
 		for _, name := range []string{word, word[strings.Index(word, "=")+1:]} {
@@ -74,7 +75,7 @@ func gitDirectories(dir string, args []string) (all []string) {
 			if !slices.Contains(all, real) {
 				all = append(all, real)
 			}
-			if i > 1 && args[i-2] == "-C" { // which the next is relative to
+			if i > 1 && args[i-2] == "-C" { // the base of the next one
 				dir = real
 			}
 		}
@@ -82,11 +83,11 @@ func gitDirectories(dir string, args []string) (all []string) {
 	return all
 }
 
-// nothingHere begins what git says where it finds no repository, or one that the command is not for. It says that in
-// all other commands, too.
+// nothingHere matches git's message if it finds no repository, or an unsuitable one. All other commands give the same
+// message.
 var nothingHere = lazy.Regexp(`^fatal: (not a git repository|cannot use bare repository|this operation must be run in a work tree)`)
 
-// askGit returns what git says in a directory, within bounds: its files may be others', and without an end.
+// askGit returns the output of git in a directory, within bounds: the repository may be foreign and endless.
 func (p *Policy) askGit(git Program, dir string, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
 	defer cancel()
@@ -102,7 +103,7 @@ func (p *Policy) askGit(git Program, dir string, args []string) (string, error) 
 		return "", nil
 	}
 	line, _, _ := strings.Cut(why.String(), "\n")
-	return "", fmt.Errorf("git ended with %d after %d bytes: %.200s", end.Exit, out.Len(), line)
+	return "", fmt.Errorf("git exited with %d after %d bytes: %.200s", end.Exit, out.Len(), line)
 }
 
 // capped keeps the first maxGitOutput bytes.
@@ -113,8 +114,8 @@ func (c *capped) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// doubtful names a setting of the repository's own that is not known to be harmless, "" if there is none. Those of the
-// machine, of the user and of the command are not the repository's.
+// doubtful returns a setting of the repository that is not known to be harmless, or "". It ignores settings of the
+// machine, the user and the command.
 func doubtful(settings string) string {
 	fields := strings.Split(settings, "\x00")
 	for i := 1; i < len(fields); i += 2 {
@@ -132,7 +133,7 @@ func doubtful(settings string) string {
 	return ""
 }
 
-// harmlessKeys are those of a repository that name no program and no other file.
+// harmlessKeys are settings of a repository that name no program and no other file.
 var harmlessKeys = map[string]string{
 	"core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol safecrlf sharedrepository " +
 		"quotepath abbrev untrackedcache preloadindex whitespace commentchar trustctime checkstat compression protecthfs protectntfs splitindex sparsecheckout sparsecheckoutcone",
@@ -157,17 +158,18 @@ var harmlessKeys = map[string]string{
 	"maintenance": "auto",
 }
 
-// gitEnvironment takes from repositories, and from the user's own configuration, what we know to run programs.
+// gitEnvironment disables settings of repositories, and of the user's own configuration, that are known to run
+// programs.
 func gitEnvironment(roots []files.Root) []string {
 	ceilings := make([]string, len(roots))
 	for i, r := range roots {
-		if real, err := filepath.EvalSymlinks(r.Path); err == nil { // git goes up from where it really is
+		if real, err := filepath.EvalSymlinks(r.Path); err == nil { // git searches upwards from the real path
 			r.Path = real
 		}
 		ceilings[i] = filepath.Dir(r.Path)
 	}
 	env := []string{"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
-		"GIT_NO_LAZY_FETCH=1", // a look at a partial clone would reach whatever it names as its remote
+		"GIT_NO_LAZY_FETCH=1", // inspecting a partial clone would contact its remote
 		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_CEILING_DIRECTORIES=" + strings.Join(ceilings, ":")}
 	for i, kv := range gitSettings {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))

@@ -1,17 +1,18 @@
 // Package host decides which commands may run on the host, outside of any sandbox, and runs them.
 //
-// What holds:
-//   - A command is words. There is no shell, and what a shell would make of a line is refused, not guessed.
-//   - It runs if the operator's configuration or an approval has its exact words, or a pattern in which a star stands for a word that
-//     is no option: see Pattern. A person has read exactly that rule. What the operator blocks stays blocked.
+// Its promises:
+//   - A command is a list of words. There is no shell, and shell syntax is refused.
+//   - It runs if the operator's configuration or an approval has its exact words, or a pattern in which a star matches
+//     a word that is not an option: see Pattern. A person has read exactly that rule. Commands that the operator blocks
+//     can't be approved.
 //   - The program is a file that only root and the server's own user can change, found in directories that no agent
-//     chooses, and looked at under each name that it has.
-//   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process. It and
-//     all that it starts have so much memory, processes and CPU, kept by a cgroup where one can be had, else by looking.
+//     chooses, and checked under each of its names.
+//   - It gets a small environment of ours, no terminal, limited time and output, and leaves no process. A cgroup limits
+//     the memory, processes and CPU of it and its descendants if possible, else sampling does.
 //
-// What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, with what
-// it reads, and with all that its words say: "make" runs what a file says that somebody may write meanwhile. Words
-// bound what an agent can ask for, the kernel does not.
+// A limit: a command has all rights of the server's user on this machine. Allowing it means trusting it with that, with
+// its inputs, and with all that its words imply: "make" runs the commands in a file that somebody may write meanwhile.
+// The words bound an agent's requests; the kernel does not.
 package host
 
 import (
@@ -24,14 +25,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// defaultPath are the directories in which programs are looked for, the first one first.
+// defaultPath are the directories that are searched for programs, in this order.
 var defaultPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// Refusal says why a command or a pattern is refused, and what to do about it.
+// Refusal is the reason why a command or a pattern is refused, and a remedy.
 type Refusal struct {
 	Reason string
 	Remedy remedy.Text
-	Ask    bool // nothing forbids it: a person could allow it
+	Ask    bool // a person could allow it
 }
 
 func (r *Refusal) Error() string { return r.Reason }
@@ -42,14 +43,14 @@ func refuse(do any, format string, a ...any) error {
 
 // Rules are the operator's decisions. The zero value allows nothing.
 type Rules struct {
-	Allowed []string // patterns, and Safe for those of the safe list
-	Blocked []string // patterns that nobody may allow
-	Path    []string // absolute directories that programs are looked for in; nil is defaultPath
-	Read    []string // directories that agents may read, and below which commands may run; or files
-	Write   []string // likewise, that agents may write, too: no program may come from there
+	Allowed []string // patterns, and Safe for the safe list
+	Blocked []string // patterns that can't be approved
+	Path    []string // absolute directories to search for programs; nil is defaultPath
+	Read    []string // directories that agents may read and commands may run in; or files
+	Write   []string // likewise, writable too: programs from there are refused
 }
 
-// Policy is Rules, understood. It may be used concurrently.
+// Policy is the parsed form of Rules. It may be used concurrently.
 type Policy struct {
 	allowed, blocked []Pattern
 	safe             bool
@@ -57,7 +58,7 @@ type Policy struct {
 	roots            []files.Root
 }
 
-// NewPolicy understands rules. A pattern that could never match anything is an error.
+// NewPolicy parses rules. A pattern that could never match is an error.
 func NewPolicy(rules Rules) (*Policy, error) {
 	p := &Policy{path: rules.Path}
 	for _, text := range rules.Blocked {
@@ -92,20 +93,20 @@ func NewPolicy(rules Rules) (*Policy, error) {
 	return p, nil
 }
 
-// Roots are the directories that may be read, and those that may be written, too. Commands may run below both.
+// Roots returns the readable and writable directories. Commands may run below both.
 func (p *Policy) Roots() []files.Root { return p.roots }
 
-// With returns a policy for somebody who may reach more: no program may come from where they write.
+// With returns a policy with additional roots: programs below writable ones are refused.
 func (p *Policy) With(roots []files.Root) *Policy {
 	more := *p
 	more.roots = slices.Concat(p.roots, roots)
 	return &more
 }
 
-// Allowed are the patterns of the configuration.
+// Allowed returns the patterns of the configuration.
 func (p *Policy) Allowed() []Pattern { return p.allowed }
 
-// Harmless are the patterns of the safe list, if the configuration allows it.
+// Harmless returns the patterns of the safe list, if the configuration allows it.
 func (p *Policy) Harmless() []Pattern {
 	if !p.safe {
 		return nil
@@ -113,11 +114,11 @@ func (p *Policy) Harmless() []Pattern {
 	return safeCommands()
 }
 
-// Blocked are the patterns that nobody may allow.
+// Blocked returns the patterns that can't be approved.
 func (p *Policy) Blocked() []Pattern { return p.blocked }
 
-// Directory returns where a command is to run: dir, if it is below a directory that is allowed, with its links
-// followed; for "" the first such directory, or "/" where none is.
+// Directory returns the working directory of a command: dir with its links resolved, if it is below an allowed
+// directory; for "" the first allowed directory, or "/" without one.
 func (p *Policy) Directory(dir string) (string, error) {
 	if dir == "" {
 		if len(p.roots) == 0 {
@@ -138,12 +139,12 @@ func (p *Policy) Directory(dir string) (string, error) {
 	return "", refuse(remedy.AllowedDirectory, "the directory %q is not below a directory that is allowed", dir)
 }
 
-// isDirectoryAllowed reports whether a real path is in a directory that agents may reach.
+// isDirectoryAllowed reports whether agents may access the directory of a real path.
 func (p *Policy) isDirectoryAllowed(path string) bool {
 	return slices.ContainsFunc(p.roots, func(r files.Root) bool { return within(path, r.Path) })
 }
 
-// within reports whether a real path is a directory, or below it. What is not there holds nothing.
+// within reports whether a real path is a directory or below it. A missing directory contains nothing.
 func within(path, dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	return err == nil && paths.Within(path, real)

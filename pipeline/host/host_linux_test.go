@@ -91,7 +91,7 @@ func TestHostBounds(t *testing.T) {
 func TestHostExecRefused(t *testing.T) {
 	r, _ := newCommandRig(t, "echo *")
 	for command, want := range map[string]string{
-		"echo a b": "nobody has allowed", "echo a | sh": "unquoted |", "python3 -c 1": "nobody has allowed", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp", // installed or not
+		"echo a b": "not allowed:", "echo a | sh": "unquoted |", "python3 -c 1": "not allowed:", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp", // installed or not
 	} {
 		res, err := hostExec(t.Context(), r.Pipeline, host.Exec{Command: command})
 		var e *pipeline.Error

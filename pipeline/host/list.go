@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// ListDirectory lists a directory of the host: see files.Access.List. It comes to a [Listing].
+// ListDirectory lists a directory of the host: see files.Access.List. Its answer is a [Listing].
 type ListDirectory struct {
 	Caller
 	Path      string
@@ -16,10 +16,10 @@ type ListDirectory struct {
 	Limit     int // entries; 0 is 1000
 }
 
-// Listing lists a directory by name. The names are free of secrets.
+// Listing lists a directory by name. The names contain no secrets.
 type Listing struct {
 	Entries []files.Entry
-	More    bool // there are more than were asked for
+	More    bool // there are more entries
 }
 
 func (q ListDirectory) Subject() pipeline.Subject {

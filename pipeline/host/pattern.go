@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Pattern is what commands are compared with, word by word:
+// Pattern matches commands, word by word:
 //
-//   - A word matches itself. The program's must be a name, or an absolute path.
-//   - A * stands for one word that is not empty, begins with neither a dash nor an @, and holds no =: so it is no option, no file
-//     of options and no setting.
-//   - A last ** stands for any further such words, also none.
-//   - What is quoted matches only itself: '*' is a star.
+//   - A word matches itself. The program must be a name, or an absolute path.
+//   - A * matches one word that is not empty, does not begin with a dash or an @, and contains no =: so it is not an
+//     option, a file of options or a setting.
+//   - A last ** matches any number of further such words.
+//   - Quoted text matches only itself: '*' is a star.
 //
-// In a pattern that blocks, a star stands for any word.
+// In a blocking pattern, a star matches any word.
 type Pattern struct {
 	words []string // the program first, without the last **
-	rest  bool     // a last ** was there
+	rest  bool     // it ends with **
 }
 
 // ParsePattern reads a pattern. Its error is a *Refusal.
@@ -39,14 +39,13 @@ func ParsePattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// Exactly is the pattern that matches these words and no others.
+// Exactly returns the pattern that matches only these words.
 func Exactly(w Words) Pattern { return Pattern{words: slices.Clone(w)} }
 
-// Program is the first word.
+// Program returns the first word.
 func (p Pattern) Program() string { return p.words[0] }
 
-// String returns a pattern so that ParsePattern gives it back. Two patterns that match the same in the same way
-// have the same string: it is what an approval is bound to.
+// String formats a pattern for ParsePattern. Equivalent patterns have the same string: approvals are bound to it.
 func (p Pattern) String() string {
 	all := make([]string, len(p.words))
 	for i, word := range p.words {
@@ -60,7 +59,7 @@ func (p Pattern) String() string {
 	return strings.Join(all, " ")
 }
 
-// fixed are the words after the program up to the first star, and whether these are all.
+// fixed returns the words between the program and the first star, and whether these are all.
 func (p Pattern) fixed() (args []string, exact bool) {
 	args = p.words[1:]
 	if i := slices.Index(args, star); i >= 0 {
@@ -72,10 +71,10 @@ func (p Pattern) fixed() (args []string, exact bool) {
 // matches reports whether the words after the program match. The program itself is compared by its file.
 func (p Pattern) matches(args []string) bool { return p.each(args, isPlainWord) }
 
-// blocks reports whether the words after the program are among those that a pattern blocks.
+// blocks reports whether a blocking pattern matches the words after the program.
 func (p Pattern) blocks(args []string) bool { return p.each(args, func(string) bool { return true }) }
 
-// each reports whether args are the words after the program, and each that a star stands for is such as it may be.
+// each reports whether args match the words after the program, and may accepts each word that a star matches.
 func (p Pattern) each(args []string, may func(word string) bool) bool {
 	own := p.words[1:]
 	if len(args) < len(own) || len(args) > len(own) && !p.rest {

@@ -11,18 +11,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// Program is a file that a command's first word means.
+// Program is the executable file for a command's first word.
 type Program struct {
-	Entry string   // where it was found: its directory's real path, and the name in it
-	Path  string   // the real file, with all links followed
-	Names []string // all that it is called: in Entry, and by the links on the way
+	Entry string   // where it was found: the real path of its directory, and its name
+	Path  string   // the real file, with all links resolved
+	Names []string // all of its names: of Entry, and of the links on the way
 	file  fs.FileInfo
 }
 
 const maxLinks = 40
 
-// FindProgram returns the program of this name: one in a directory of the path, or an absolute path. An error is a *Refusal
-// if there is none, or if others than root and our own user could change it.
+// FindProgram returns the program of this name: from a directory of the path, or an absolute path. The error is a
+// *Refusal if there is none, or if other users than root and our own could change it.
 func (p *Policy) FindProgram(name string) (Program, error) {
 	entry, err := p.entry(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *Policy) entry(name string) (string, error) {
 	return "", refuse("name one that is installed: programs are looked for in the system's directories only", "there is no program %q", name)
 }
 
-// resolveEntry goes from link to link, and looks at who could change each.
+// resolveEntry follows the links, and checks who could change each.
 func (p *Policy) resolveEntry(entry string) (prog Program, err error) {
 	const remedy = "name a program that only root, or the user of this server, can change"
 	at := entry
@@ -94,7 +94,7 @@ func (p *Policy) resolveEntry(entry string) (prog Program, err error) {
 	return prog, refuse(remedy, "the program %q is behind too many links", entry)
 }
 
-// describeDoubt describes why somebody else could put another file in the place of this one, "" if nobody could.
+// describeDoubt describes why another user could replace this file, or returns "".
 func (p *Policy) describeDoubt(path string, info fs.FileInfo) string {
 	if slices.ContainsFunc(p.roots, func(r files.Root) bool { return r.Write && within(filepath.Dir(path), r.Path) }) {
 		return "it lies where agents may write"
@@ -117,8 +117,8 @@ func (p *Policy) describeDoubt(path string, info fs.FileInfo) string {
 	}
 }
 
-// changeable describes who else could change a file or directory, "" if nobody could but root and our own user. A
-// sticky bit does not help where the program itself lies: new names can be made there.
+// changeable describes which other users could change a file or directory; "" if only root and our own user could. A
+// sticky bit does not protect the program's directory: new names can be created there.
 func changeable(info fs.FileInfo) string {
 	switch {
 	case statefile.IsForeign(info):
@@ -129,13 +129,13 @@ func changeable(info fs.FileInfo) string {
 	return ""
 }
 
-// isSticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is
-// there.
+// isSticky reports whether other users may create names in a directory of root's or ours, but not remove existing
+// ones, as in /tmp.
 func isSticky(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0 && !statefile.IsForeign(info)
 }
 
-// isUnchanged reports whether the program is the file that was looked at.
+// isUnchanged reports whether the program is still the inspected file.
 func (prog Program) isUnchanged() bool {
 	now, err := os.Lstat(prog.Path)
 	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) && now.Mode() == prog.file.Mode()

@@ -9,25 +9,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// ReadFile reads a part of a file of the host. It comes to a [FileContent].
+// ReadFile reads a part of a file of the host. Its answer is a [FileContent].
 type ReadFile struct {
 	Caller
 	Path   string
-	Offset int64 // bytes to leave out
+	Offset int64 // bytes to skip
 	Max    int64 // bytes to return; 0 is all
-	// Encoding is "text", which refuses what is not UTF-8, "base64", or "" for the former where that is possible. Both
-	// are about what Content is taken from: it holds the bytes themselves.
+	// Encoding is "text", which refuses content other than UTF-8, "base64", or "" for text if possible. It selects
+	// the kind of Content, which always holds raw bytes.
 	Encoding string
 }
 
-// FileContent is a part of a file. Text is free of the namespace's secrets, and then offsets count what is told.
-// Other content has none: a file in which one is found is withheld.
+// FileContent is a part of a file. Text is redacted, and offsets count redacted bytes. Other content is withheld if
+// it contains a secret.
 type FileContent struct {
 	Path    string
 	Content []byte
 	Text    bool
 	Total   int64 // bytes of the whole
-	Next    int64 // where to read on; 0 if there is no more
+	Next    int64 // offset of the next part; 0 at the end
 	SHA256  string
 }
 
@@ -56,12 +56,12 @@ func (q ReadFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Fi
 		}
 		c.part(whole, q)
 		r.Facts["offset"], r.Facts["bytes"] = q.Offset, len(c.Content)
-		c.Path, r.Outcome.Stdout = r.Clean(q.Path), string(c.Content) // which the receipt is about
+		c.Path, r.Outcome.Stdout = r.Clean(q.Path), string(c.Content) // for the receipt
 		return c, nil
 	})
 }
 
-// holdsNoSecret refuses to hand out what can't be cleaned.
+// holdsNoSecret refuses content with a secret that can't be redacted.
 func holdsNoSecret(r *pipeline.Run, name string, whole []byte) error {
 	if r.Pipeline.Config.Artifacts.ShowSecrets {
 		return nil
@@ -71,12 +71,12 @@ func holdsNoSecret(r *pipeline.Run, name string, whole []byte) error {
 		found, err = r.Leases.ContainsSecret(bytes.NewReader(whole))
 	}
 	if err == nil && found {
-		err = pipeline.Refuse(pipeline.StageVault, name+" is withheld, because a secret is in it", "if it is text, read it as text, in which secrets are masked; a program is lent secrets by their names")
+		err = pipeline.Refuse(pipeline.StageVault, name+" is withheld, because it contains a secret", "if it is text, read it as text, which is masked; programs get secrets by name")
 	}
 	return err
 }
 
-// part takes the part that was asked for out of the whole. Text is cut between characters, and is at least one.
+// part cuts the requested part from the whole. Text is cut between characters, at least one.
 func (c *FileContent) part(whole []byte, q ReadFile) {
 	c.Total = int64(len(whole))
 	from := max(0, min(q.Offset, c.Total))

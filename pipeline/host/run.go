@@ -16,18 +16,18 @@ type Run struct {
 	Stdin     io.Reader // nil is empty
 	Stdout    io.Writer
 	Stderr    io.Writer
-	Bounds    launch.Bounds // of it and all that it starts
-	Cage      *Cage         // where it is put; nil is none
+	Bounds    launch.Bounds // of it and its descendants
+	Cage      *Cage         // provides its cgroup; nil is none
 }
 
 // End describes how a command ended.
 type End struct {
-	Exit       int    // the exit code, or 128 and the signal
-	Signal     string // "SIGSEGV", if one ended it
-	Killed     int    // processes that it had left, and that were killed
+	Exit       int    // the exit code, or 128 plus the signal
+	Signal     string // such as "SIGSEGV", if one ended it
+	Killed     int    // remaining processes, which were killed
 	CPU        time.Duration
-	Memory     int64  // bytes: the most that all held, or without a cgroup the largest of its processes
-	Limit      string // "ram" or "processes", if it was killed for that
-	Forks      int64  // how many it was refused
-	EnforcedBy string // what enforced the bounds, as the row names it
+	Memory     int64  // peak bytes of all processes, or without a cgroup of the largest
+	Limit      string // "ram" or "processes", if it was killed for it
+	Forks      int64  // number of refused forks
+	EnforcedBy string // mechanism that enforced the bounds, for the row
 }

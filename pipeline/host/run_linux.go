@@ -20,14 +20,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// killTimeout is how long what the kernel can't kill at once may hold us up.
+// killTimeout bounds the wait for processes that the kernel can't kill at once.
 const killTimeout = 10 * time.Second
 
-// Exec runs a command, without a shell and without a terminal, and returns when it and all that it has started are
-// gone. If ctx ends before, it is killed, and the error is that of ctx.
+// Exec runs a command, without a shell and without a terminal, and returns when it and its descendants are gone. If
+// ctx ends before, the command is killed, and the error is that of ctx.
 func (r Run) Exec(ctx context.Context) (End, error) {
 	if !r.Program.isUnchanged() {
-		return End{}, fmt.Errorf("run %s: it was changed a moment ago", r.Program.Path)
+		return End{}, fmt.Errorf("run %s: the file was changed just now", r.Program.Path)
 	}
 	orders, order, err := os.Pipe()
 	if err != nil {
@@ -47,7 +47,7 @@ func (r Run) Exec(ctx context.Context) (End, error) {
 	cmd.ExtraFiles = slices.Concat([]*os.File{orders, answer}, g.JoinFiles(), home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error {
-		_ = g.Kill(0) // at once, however much there is; whoever watches it sees to the rest
+		_ = g.Kill(0) // at once; the launch process handles the rest
 		return order.Close()
 	}
 	cmd.WaitDelay = killTimeout
@@ -57,7 +57,7 @@ func (r Run) Exec(ctx context.Context) (End, error) {
 	backends.CloseAll(home)
 	e := End{}
 	if err != nil {
-		err = fmt.Errorf("start the process that commands are run by: %w", err)
+		err = fmt.Errorf("start the launch process: %w", err)
 	} else {
 		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Join: len(g.JoinFiles()), Leave: len(home), V2: g.V2()}
 		all := killGroup(g)
@@ -83,7 +83,7 @@ func (r Run) await(ctx context.Context, t launch.Task, cmd *exec.Cmd, order, ans
 	}
 	order.Close()
 	if !last.Over {
-		_ = g.Kill(0) // or what is left would hold its output open
+		_ = g.Kill(0) // remaining processes would keep its output open
 	}
 	waited := cmd.Wait()
 	if ctx.Err() != nil {
@@ -93,9 +93,9 @@ func (r Run) await(ctx context.Context, t launch.Task, cmd *exec.Cmd, order, ans
 	case err == nil && last.Failed != "":
 		err = errors.New(last.Failed)
 	case err == nil && !last.Over:
-		err = fmt.Errorf("run %s: the process that watches it was ended: %v", r.Program.Path, waited)
+		err = fmt.Errorf("run %s: the launch process was killed: %v", r.Program.Path, waited)
 	}
-	if !last.Over && began.PID != 0 { // its session at least
+	if !last.Over && began.PID != 0 { // kill at least its session
 		_ = unix.Kill(-began.PID, unix.SIGKILL)
 	}
 	return endOf(last), err

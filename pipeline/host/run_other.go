@@ -8,12 +8,12 @@ import (
 	"fmt"
 )
 
-// Exec is for Linux, where we can know that nothing is left of a command.
+// Exec needs Linux, where the end of all descendants can be known.
 func (r Run) Exec(context.Context) (End, error) {
 	return End{}, fmt.Errorf("run a command on the host: %w", errors.ErrUnsupported)
 }
 
-// Cage is nothing here.
+// Cage has no function here.
 type Cage struct{}
 
 // NewCage returns a Cage.

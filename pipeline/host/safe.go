@@ -2,11 +2,12 @@ package host
 
 import "strings"
 
-// Safe is the word that allows what changes nothing and shows no file's content: the commands of the list, with no
-// other words.
+// Safe is the word that allows the commands of the safe list, without other words: they change nothing and show no
+// file's content.
 const Safe = "@safe"
 
-// aroundThem are those of Safe that look around them: they run only below the directories that agents may reach.
+// aroundThem are the commands of Safe that read their surroundings: they run only below directories that agents may
+// access.
 var aroundThem = []string{"ls", "du", "git"}
 
 func safeCommands() (all []Pattern) {

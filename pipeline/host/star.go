@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// exactOnly are programs that take a word without a dash for code, for a file of code, or for another program to start:
-// shells, interpreters, launchers, what builds, and what loads code into the kernel. The list helps whoever allows a
-// pattern, and is no wall: it can't be complete. A version behind a name does not count: see plainName.
+// exactOnly are programs that treat a word without a dash as code, a file of code, or another program to start:
+// shells, interpreters, launchers, build tools, and kernel module loaders. The list warns people who allow a pattern,
+// and is not a barrier: it can't be complete. Versions in names are ignored: see plainName.
 const exactOnly = `
 	sandboxmcp sh bash rbash dash ash zsh ksh mksh fish csh tcsh pwsh nu xonsh elvish busybox toybox coreutils python pypy pydoc perl
 	prove ruby irb node nodejs deno bun php lua luajit r rscript java jshell tclsh wish expect julia guile racket sbcl ghci runghc ocaml
@@ -20,10 +20,10 @@ const exactOnly = `
 	x-terminal-emulator xterm dbus-send busctl gdbus debconf runc crun chromium ld ldd make gmake cmake ninja gradle mvn ant bazel pip pipx uv uvx
 	npx npm yarn pnpm cargo go insmod modprobe kexec`
 
-// manyCommands are programs whose first word says which of their commands runs, among them such as run others.
+// manyCommands are programs whose first word selects a subcommand, some of which run other programs.
 const manyCommands = "git docker podman nerdctl buildah kubectl helm systemctl ip gh apt apt-get dnf yum zypper snap flatpak"
 
-// starDoubt describes why a pattern with a star can't be of a program, "" if it can.
+// starDoubt describes why a pattern for a program can't have a star, or returns "".
 func (p Pattern) starDoubt(prog Program) string {
 	args, exact := p.fixed()
 	switch {
@@ -37,7 +37,7 @@ func (p Pattern) starDoubt(prog Program) string {
 	return ""
 }
 
-// isOneOf reports whether any name of a program is one of these. Under another name, what is many programs is that one.
+// isOneOf reports whether any name of a program is in the list. A multi-call program is what its name says.
 func (prog Program) isOneOf(list string) bool {
 	names := strings.Fields(list)
 	own := filepath.Base(prog.Entry)
@@ -47,14 +47,14 @@ func (prog Program) isOneOf(list string) bool {
 	})
 }
 
-// plainName is the name of a program in small letters without its version and what stands behind that:
+// plainName returns the name of a program in lower case, without its version and anything after that:
 // python3.12-config is python.
 func plainName(name string) string {
 	name = strings.ToLower(name)
 	if i := strings.IndexAny(name, "0123456789."); i > 0 {
 		name = name[:i]
 	}
-	if strings.HasPrefix(name, "ld-") { // ld-linux-x86-64.so.2
+	if strings.HasPrefix(name, "ld-") { // such as ld-linux-x86-64.so.2
 		return "ld"
 	}
 	return strings.Trim(name, "-_")

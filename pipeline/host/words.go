@@ -20,10 +20,10 @@ const (
 	quoteIt    = "put it in single quotes if it is meant as it stands, and send one command only, as words"
 )
 
-// Words are a command as the program gets it, the program first.
+// Words are the words of a command, the program first.
 type Words []string
 
-// Parse reads a command: plain words and quotes. Whatever else a shell would see in it is a *Refusal.
+// Parse parses a command of plain words and quotes. Any other shell syntax is a *Refusal.
 func Parse(text string) (Words, error) {
 	words, err := lex(text, false)
 	if err == nil && words[0] == "" {
@@ -32,27 +32,27 @@ func Parse(text string) (Words, error) {
 	return words, err
 }
 
-// Check returns an error that says what is wrong with words that nobody has parsed.
+// Check returns an error about invalid words that did not come from Parse.
 func (w Words) Check() error {
 	_, err := Parse(w.String())
 	return err
 }
 
-// String returns words so that Parse gives them back.
+// String formats words for Parse.
 func (w Words) String() string { return Exactly(w).String() }
 
-// star is what an unquoted * of a pattern becomes. No word has it: see printable.
+// star represents an unquoted * of a pattern. No word contains it: see printable.
 const star = "\x00"
 
-// lex splits a command, or with stars a pattern, which is the same but for unquoted stars. What is no letter, no quote
-// and not known to be plain to all shells is refused, and not guessed.
+// lex splits a command, or with stars a pattern, which may also have unquoted stars. It refuses characters that are
+// not letters, quotes or known to be plain in all shells.
 func lex(text string, stars bool) (words []string, err error) {
 	if err := printable(text); err != nil {
 		return nil, err
 	}
 	var word strings.Builder
-	var quote rune            // the one that is open
-	begun, last := false, ' ' // whether there is a word, also an empty one, and what stands before, unquoted
+	var quote rune            // the open quote
+	begun, last := false, ' ' // whether a word has begun, possibly empty; the previous unquoted character
 	for _, r := range text + " " {
 		switch {
 		case r == quote:
@@ -94,8 +94,8 @@ func lex(text string, stars bool) (words []string, err error) {
 	return words, nil
 }
 
-// expanded reports whether a shell would make something of an unquoted character. A ~ that is not where shells look for
-// one is plain, as in HEAD~1, and so is a # within a word. In the first word, = sets a variable.
+// expanded reports whether a shell would interpret an unquoted character. A ~ in other positions than shells expand
+// is plain, as in HEAD~1, and so is a # within a word. In the first word, = sets a variable.
 func expanded(r, last rune, begins, first bool) bool {
 	switch r {
 	case '#':
@@ -110,7 +110,7 @@ func expanded(r, last rune, begins, first bool) bool {
 	return strings.ContainsRune("|&;<>(){}[]?*!$`\\", r)
 }
 
-// printable refuses what people can't see or can take for something else.
+// printable refuses characters that are invisible or look like others.
 func printable(text string) error {
 	switch {
 	case len(text) > maxBytes:
@@ -128,7 +128,7 @@ func printable(text string) error {
 
 const unquotedRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,@%+"
 
-// shellWords begin something else than a simple command when they are not quoted.
+// shellWords start other syntax than a simple command if they are not quoted.
 var shellWords = strings.Fields("if then elif else fi for while until do done case esac select function time coproc in declare typeset local export readonly nameref let")
 
 func quote(word string, first bool) string {

@@ -12,21 +12,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// WriteFile writes a file of the host: see files.Access.Write. It comes to a [Written].
+// WriteFile writes a file of the host: see files.Access.Write. Its answer is a [Written].
 type WriteFile struct {
 	Caller
 	Path    string
 	Content []byte
-	Mode    string // files.Create, which "" is, files.Overwrite or files.Append
+	Mode    string // files.Create (the default), files.Overwrite or files.Append
 }
 
-// Written is a file that was written.
+// Written describes a written file.
 type Written struct {
 	Path   string
-	Size   int64    // of all of it
-	SHA256 string   // likewise; "" where it is too large to be read
-	Notes  []string // what of the file that was replaced was not kept
-	Stored bool     // it is no file of the host, but one that runs can take by the result's ID
+	Size   int64    // of the whole file
+	SHA256 string   // likewise; "" if it is too large to read
+	Notes  []string // attributes of the replaced file that were lost
+	Stored bool     // it is a stored file that runs can use by the result's ID
 }
 
 func (q WriteFile) Subject() pipeline.Subject {
@@ -37,14 +37,14 @@ func (q WriteFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[W
 	return planFile(ctx, r, q.Caller, q.Path, true, func(ctx context.Context, a files.Access) (Written, error) { return writeHost(ctx, r, a, q) })
 }
 
-// writeHost writes, and has the last row say what became of the file.
+// writeHost writes the file, and adds the result to the last row.
 func writeHost(ctx context.Context, r *pipeline.Run, a files.Access, q WriteFile) (to Written, err error) {
 	switch q.Mode {
 	case "":
 		q.Mode = files.Create
 	case files.Create, files.Overwrite, files.Append:
 	default:
-		return to, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.40q is no mode", q.Mode), "choose create, overwrite or append")
+		return to, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.40q is not a mode", q.Mode), "choose create, overwrite or append")
 	}
 	if err := preservesSecrets(ctx, r, a, q); err != nil {
 		return to, err
@@ -55,7 +55,7 @@ func writeHost(ctx context.Context, r *pipeline.Run, a files.Access, q WriteFile
 	}
 	now, known := q.Content, true
 	if q.Mode == files.Append && done.Had {
-		now, err = a.Read(ctx, q.Path) // others may append, too
+		now, err = a.Read(ctx, q.Path) // others may append as well
 		known = err == nil
 	}
 	r.Facts["mode"], r.Facts["size"] = q.Mode, done.Size
@@ -73,10 +73,11 @@ func writeHost(ctx context.Context, r *pipeline.Run, a files.Access, q WriteFile
 	return to, nil
 }
 
-// maxCompared is the longest text whose changes are in the log, in bytes.
+// maxCompared bounds a text whose changes are logged, in bytes.
 const maxCompared = 1 << 20
 
-// noteDiff puts what changed into the last row. Secrets go before the lines are compared: one may have several.
+// noteDiff adds the changes to the last row. Secrets are removed before the comparison of lines, because one may span
+// several.
 func noteDiff(r *pipeline.Run, name string, before, now []byte) {
 	if len(before) > maxCompared || len(now) > maxCompared || !utf8.Valid(before) || !utf8.Valid(now) {
 		return
@@ -86,15 +87,15 @@ func noteDiff(r *pipeline.Run, name string, before, now []byte) {
 	}
 }
 
-// preservesSecrets refuses a text in which a mask stands for a secret of the file: who has read it so would put the
-// mask in the secret's place.
+// preservesSecrets refuses a text in which a mask stands for a secret of the file: a caller that read the masked file
+// would overwrite the secret with the mask.
 func preservesSecrets(ctx context.Context, r *pipeline.Run, a files.Access, q WriteFile) error {
 	if q.Mode != files.Overwrite || !strings.Contains(string(q.Content), vault.Mark) {
 		return nil
 	}
 	if old, err := a.Read(ctx, q.Path); err != nil || r.Clean(string(old)) == string(old) {
-		return nil // what is wrong with it is said when it is written
+		return nil // the write reports the error
 	}
-	return pipeline.Refuse(pipeline.StageVault, "the content has "+vault.Mark+" where the file has a secret, which would be lost",
+	return pipeline.Refuse(pipeline.StageVault, "the content has "+vault.Mark+" in place of a secret of the file, which would be lost",
 		"change the file with a command or by a person; new lines can be appended")
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// WriteDirectory writes what a tar has into a directory of a session's sandbox, which is made if there is none: all of
-// it, or where the tar is not whole or not what SHA256 says, nothing. It comes to its [guest.Unpacked].
+// WriteDirectory unpacks a tar into a directory of a session's sandbox, which is created if missing: all of it or, if
+// the tar is truncated or does not have the hash SHA256, nothing. Its answer is a [guest.Unpacked].
 type WriteDirectory struct {
 	Namespace, Session string
 	Path               string        // absolute, or relative to the home directory
-	Content            io.Reader     // is not used after Do has returned
-	SHA256             func() string // of Content in hex, once that was read; nil, or "", is not checked
+	Content            io.Reader     // not used after Do has returned
+	SHA256             func() string // hash of Content in hex, called after reading it; nil, or "", is not checked
 }
 
 func (q WriteDirectory) Subject() pipeline.Subject {
@@ -36,7 +36,7 @@ func (q WriteDirectory) Plan(_ context.Context, r *pipeline.Run) (pipeline.Actio
 	}, &q.Path)
 }
 
-// OpenFiles is ReadFile or, of a directory, ReadDirectory.
+// OpenFiles is ReadFile, or ReadDirectory for a directory.
 func OpenFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
 	e, err = StatFile(ctx, p, namespace, id, name)
 	switch {
@@ -49,8 +49,8 @@ func OpenFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 	return e, content, err
 }
 
-// ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead
-// out of it are not in it. One in which a secret of the session is found is withheld, as [ReadFile] does.
+// ReadDirectory opens a directory of a session's sandbox as a tar, which the caller closes. It omits links that lead
+// out of the directory. A directory with a secret of the session is withheld, as in [ReadFile].
 func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (content io.ReadCloser, err error) {
 	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
 		if content, err = c.Pack(ctx, dir, guest.OwnLinks); err == nil {
@@ -61,7 +61,7 @@ func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, nam
 	return content, err
 }
 
-// spoolContent returns content of a session, of this name, that is read only as far as it may be. The session is in use until
+// spoolContent copies content of a session within its bounds, and returns the copy. The session counts as used until
 // that is closed.
 func spoolContent(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
 	done, err := s.Use()
@@ -81,7 +81,7 @@ func spoolContent(ctx context.Context, p *pipeline.Pipeline, s *session.Session,
 	}
 	copied, _, _, err := session.SpoolUnnamed(p, content, session.MaxTarSize(pipeline.BoundsOf(s.Info().Limits).Disk), s.Leases())
 	if own, is := errors.AsType[*pipeline.Error](err); is && own.Stage == pipeline.StageVault {
-		err = pipeline.Refuse(pipeline.StageVault, s.Redact(name)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
+		err = pipeline.Refuse(pipeline.StageVault, s.Redact(name)+" is withheld, because it contains a secret", "programs get secrets by name")
 	}
 	if err != nil {
 		release()
@@ -91,18 +91,18 @@ func spoolContent(ctx context.Context, p *pipeline.Pipeline, s *session.Session,
 	return newHeldFile(s, copied, done, release), nil
 }
 
-// Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs
-// put there is exported.
+// Exports is the directory in a session's home from which other sessions of its namespace may copy: its programs
+// export files by putting them there.
 const Exports = "exports"
 
-// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. It comes to
-// its [guest.Unpacked].
+// CopyFiles copies an exported file or directory of a session into another session of the namespace. Its answer is a
+// [guest.Unpacked].
 type CopyFiles struct {
 	Namespace string
-	From      string // a session
+	From      string // source session
 	Path      string // below Exports of From
-	Session   string // that gets it
-	To        string // the directory that it is put in; "" is the home directory
+	Session   string // target session
+	To        string // target directory; "" is the home directory
 }
 
 func (q CopyFiles) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
@@ -136,8 +136,8 @@ func (q CopyFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gue
 	return w, nil
 }
 
-// KeepFiles keeps a file or, as a tar, a directory that a session has exported like what a run leaves: the result's
-// Artifacts has it.
+// KeepFiles stores an exported file or, as a tar, an exported directory of a session like an artifact of a run: the
+// result's Artifacts lists it.
 type KeepFiles struct {
 	Namespace, Session string
 	Path               string // below Exports
@@ -147,7 +147,7 @@ func (q KeepFiles) Subject() pipeline.Subject { return pipeline.About("file", q.
 
 func (q KeepFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	if r.Pipeline.Config.Results == nil {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "nothing is kept of sessions here", "a server keeps it: sandboxmcp serve")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "this process does not store files of sessions", "use a server: sandboxmcp serve")
 	}
 	from := exportPath(q.Path)
 	return planFileOf(r, q.Session, pipeline.Facts{"op": "keep"}, func(ctx context.Context, _ *session.Session, _ *guest.Client) (pipeline.NoAnswer, error) {
@@ -163,5 +163,5 @@ func (q KeepFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pip
 	}, &from)
 }
 
-// exportPath returns the path, in a session, of a name below its Exports.
+// exportPath returns the path in a session of a name below Exports.
 func exportPath(name string) string { return "~/" + path.Join(Exports, path.Clean("/"+name)) }

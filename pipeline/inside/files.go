@@ -1,7 +1,7 @@
-// Package inside does what is done in the sandbox of a session beside its interpreters: files and directories (files,
-// directory), ports (DialPort), and programs (process), which others can find while they run (process_running). The
-// agent in the sandbox carries it out; what it says is free of the session's secrets. E2B's API and that of sessions
-// over HTTP are made of these.
+// Package inside has the effects in a session's sandbox other than code in its interpreters: files and directories
+// (files, directory), ports (DialPort), and programs (process), which others can find while they run
+// (process_running). The agent in the sandbox performs them; its answers are redacted. E2B's API and the HTTP API of
+// sessions use them.
 package inside
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// WriteFile writes a file of a session's sandbox, and makes its parent directories. It comes to its [guest.Entry].
+// WriteFile writes a file of a session's sandbox, and creates its parent directories. Its answer is a [guest.Entry].
 type WriteFile struct {
 	Namespace, Session string
 	guest.FileWrite              // Path is absolute, or relative to the home directory
-	Content            io.Reader // is not used after Do has returned
+	Content            io.Reader // not used after Do has returned
 }
 
 func (q WriteFile) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
@@ -32,13 +32,13 @@ func (q WriteFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gue
 	}, &q.Path)
 }
 
-// ChangeFile changes files of a session's sandbox otherwise. It comes to the [guest.Entry] that it leaves, but of
-// "remove".
+// ChangeFile creates a directory, or moves or removes files in a session's sandbox. Its answer is the resulting
+// [guest.Entry], except for "remove".
 type ChangeFile struct {
 	Namespace, Session string
 	Op                 string // "mkdir", "move" or "remove"
-	Path               string // what is made, moved or removed; absolute, or relative to the home directory
-	To                 string // of "move"
+	Path               string // target; absolute, or relative to the home directory
+	To                 string // new path for "move"
 }
 
 func (q ChangeFile) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
@@ -53,13 +53,13 @@ func (q ChangeFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gu
 		case "remove":
 			err = c.Remove(ctx, q.Path)
 		default:
-			err = fmt.Errorf("there is no change %q of files: this is a bug", q.Op)
+			err = fmt.Errorf("unknown change %q of files: this is a bug", q.Op)
 		}
 		return session.CleanEntry(s, e), err
 	}, &q.Path, &q.To)
 }
 
-// planFileOf plans a change of a session's files, whose row says row. The paths are resolved before.
+// planFileOf plans a change of a session's files with the facts of its row. It resolves the paths first.
 func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(context.Context, *session.Session, *guest.Client) (T, error), paths ...*string) (pipeline.Action[T], error) {
 	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, id)
 	if err != nil {
@@ -86,7 +86,7 @@ func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(c
 	})
 }
 
-// StatFile describes a file of a session's sandbox. An error of the sandbox's has a reason: see [guest.ReasonOf].
+// StatFile describes a file of a session's sandbox. An error of the sandbox has a reason: see [guest.ReasonOf].
 func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, err error) {
 	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
 		e, err = c.Stat(ctx, file)
@@ -96,8 +96,8 @@ func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name str
 	return e, err
 }
 
-// ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is
-// one of few that the server holds at the same time, until release.
+// ListFiles lists a directory of a session's sandbox, depth levels deep, in lexical order. The server holds only a
+// few such lists at a time; each counts until release.
 func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
 	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
 		leave, err := s.AcquireListSlot(ctx)
@@ -118,8 +118,8 @@ func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 	return list, release, err
 }
 
-// ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found
-// is withheld: where the session has any, the file is read as a whole before its first byte is handed out.
+// ReadFile opens a file of a session's sandbox, which the caller closes. A file with a secret of the session is
+// withheld: if the session has secrets, the whole file is read before its first byte is returned.
 func ReadFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
 	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
 		if e, content, err = c.Read(ctx, file); err != nil {
@@ -132,11 +132,11 @@ func ReadFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name str
 	return e, content, err
 }
 
-// errLeased ends what was opened when the session had no secrets.
-var errLeased error = pipeline.PublicError("the session was lent secrets meanwhile")
+// errLeased ends content that was opened while the session had no secrets.
+var errLeased error = pipeline.PublicError("the session has leased secrets meanwhile")
 
-// unleased is content that is read only as long as its session was lent no secrets: they can't be in what was read
-// before.
+// unleased is content that can be read as long as its session has leased no secrets: earlier content can't contain
+// them.
 type unleased struct {
 	io.ReadCloser
 	leased func() bool
@@ -152,16 +152,15 @@ func (u unleased) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// heldFile keeps its session in use until it is closed, or the session ends: that does not wait for a client that reads
-// nothing.
+// heldFile keeps its session in use until it is closed or the session ends, which does not wait for a stalled client.
 type heldFile struct {
 	io.ReadCloser
 	over context.CancelFunc
 	all  []func()
 }
 
-// newHeldFile returns content of a session. done, which may be called more than once, is the end of the session's use; more
-// are called when it is closed.
+// newHeldFile returns content of a session. done, which may be called more than once, ends the session's use; more
+// are called at Close.
 func newHeldFile(s *session.Session, content io.ReadCloser, done func(), more ...func()) *heldFile {
 	open, over := context.WithCancel(context.Background())
 	go func() {
@@ -200,8 +199,8 @@ func WatchFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id string,
 	})
 }
 
-// DialPort connects to a port of a session's loopback. It comes to a [net.Conn], which the caller closes. A session
-// that was lent secrets has no ports for others: what comes from there can't be cleaned.
+// DialPort connects to a port of a session's loopback. Its answer is a [net.Conn], which the caller closes. A session
+// that has leased secrets exposes no ports, because its traffic can't be redacted.
 type DialPort struct {
 	Namespace, Session string
 	Port               int
@@ -212,7 +211,7 @@ func (q DialPort) Subject() pipeline.Subject { return pipeline.About("port", q.N
 func (q DialPort) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[net.Conn], error) {
 	return session.PlanInside(r, q.Session, "session.port", pipeline.Facts{"port": q.Port}, func(ctx context.Context, s *session.Session) (net.Conn, error) {
 		if len(s.Leases()) > 0 {
-			return nil, pipeline.Refuse(pipeline.StageVault, "the session was lent secrets, so its ports are not reached from outside", remedy.NoSession)
+			return nil, pipeline.Refuse(pipeline.StageVault, "the session has leased secrets, so its ports can't be reached from outside", remedy.NoSession)
 		}
 		c, err := s.Guest(ctx)
 		if err != nil {
@@ -228,11 +227,11 @@ func (q DialPort) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[net.
 			return nil, session.CleanFileError(s, err)
 		}
 		leased := func() bool { return len(s.Leases()) > 0 }
-		return heldConn{conn, newHeldFile(s, unleased{conn, leased}, done)}, nil // the one row is written before, so nothing can fail any more
+		return heldConn{conn, newHeldFile(s, unleased{conn, leased}, done)}, nil // the only row is written already, so nothing can fail later
 	})
 }
 
-// heldConn is a connection whose content is held.
+// heldConn is a connection with held content.
 type heldConn struct {
 	net.Conn
 	content *heldFile

@@ -298,7 +298,7 @@ func TestSessionFiles(t *testing.T) {
 	}); err != nil || strings.Contains(out.String(), secret) || !strings.Contains(out.String(), "***") {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
-	if _, _, err := pipeline.Do(ctx, p, DialPort{Session: id, Port: 80}); err == nil || !strings.Contains(err.Error(), "lent secrets") {
+	if _, _, err := pipeline.Do(ctx, p, DialPort{Session: id, Port: 80}); err == nil || !strings.Contains(err.Error(), "has leased secrets") {
 		t.Errorf("got %v", err)
 	}
 	if rows := pipelinetest.RowCounters(t, log)["session.file"]; rows != 5 {

@@ -16,24 +16,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Process is a program beside the interpreters of a session, in its sandbox. It waits in no line and takes no place of
-// the queue: the limits of the session bound all of its programs together. It ends with the session, at the latest.
-// What it writes to files stays the session's, and is no artifact. Use [Start] for one that is to be found by others
-// while it runs.
+// Process is a program in a session's sandbox beside its interpreters. It needs no turn and no slot of the queue: the
+// limits of the session bound all of its programs together. It ends with the session at the latest. Its files belong
+// to the session and are not artifacts. [Start] runs a program that others can find while it runs.
 type Process struct {
 	Namespace, Session string
 	Args               []string
-	Env                []string // KEY=VALUE, on top of the session's
-	Dir                string   // "" is the home directory; ~ and relative ones are in it
+	Env                []string // KEY=VALUE, in addition to the session's
+	Dir                string   // "" is the home directory; ~ and relative paths are in it
 	Stdin              io.Reader
 	Terminal           *backends.Terminal
 
-	// Stdout and Stderr get all of the output while it runs, redacted. A writer that blocks holds the program up.
+	// Stdout and Stderr get all output while it runs, redacted. A writer that blocks blocks the program.
 	Stdout, Stderr io.Writer
-	// Begun, if not nil, is called with the program's number inside before any output.
+	// Begun, if not nil, is called with the program's PID in the sandbox before any output.
 	Begun func(pid int)
 
-	Interrupt, Terminate <-chan struct{} // have it get SIGINT and SIGTERM; nil for none
+	Interrupt, Terminate <-chan struct{} // send it SIGINT and SIGTERM; nil for none
 }
 
 func (q Process) Subject() pipeline.Subject {
@@ -96,13 +95,13 @@ func (q Process) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipel
 	return t, nil
 }
 
-// run has the program run in its session.
+// run runs the program in its session.
 func (q Process) run(ctx context.Context, r *pipeline.Run, s *session.Session, out *pipeline.ProgramEnd) error {
 	stdout, stderr, end := r.OutputWriters(out)
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	defer context.AfterFunc(running, out.StopWaitingForReaders)()
-	go func() { // a session that ends waits for no reader
+	go func() { // an ending session does not wait for readers
 		select {
 		case <-s.Dead():
 			kill()

@@ -14,19 +14,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// StartProcess asks for a program of a session that others can find while it runs. Streams and signals of its Process
-// are not used.
+// StartProcess starts a program of a session that others can find while it runs. Streams and signals of its Process
+// are ignored.
 type StartProcess struct {
 	Process
-	Tag  string         // by which it is found; "" is none
-	Size *backends.Size // of its terminal; nil is without one
-	// Input says that input will be sent. Without it the program reads an empty one.
+	Tag  string         // name for finding it; "" is none
+	Size *backends.Size // size of its terminal; nil is none
+	// Input means that input will be sent. Without it, the program reads an empty input.
 	Input bool
 }
 
 // RunningProcess is a program that runs in a session. Its methods may be called concurrently.
 type RunningProcess struct {
-	PID int // inside
+	PID int // in the sandbox
 	StartProcess
 
 	input                *feed
@@ -42,17 +42,17 @@ type RunningProcess struct {
 	err    error
 }
 
-// Location implements [Program].
+// Location implements [session.Program].
 func (r *RunningProcess) Location() (namespace, session string) { return r.Namespace, r.Session }
 
-// maxTag bounds a program's tag, in bytes: it is known for a while after the program's end.
+// maxTag bounds a program's tag, in bytes: it is stored for a while after the program's end.
 const maxTag = 4 << 10
 
-// errMany is returned for a program beyond those that a session may have.
-var errMany = pipeline.Refuse(pipeline.StageQueue, "as many programs run in the session as may be started", "end one, or wait for one")
+// errMany refuses a program beyond the maximum of a session.
+var errMany = pipeline.Refuse(pipeline.StageQueue, "the session runs as many programs as it may", "end one, or wait for one to end")
 
-// Start begins a program, which runs on when ctx has ended, but not longer than the session, the pipeline and the token
-// that ctx may have. The reader gets all of its output. An error says why it did not begin.
+// Start starts a program, which outlives ctx, but not the session, the pipeline and the token of ctx. The reader gets
+// all of its output. An error says why it did not start.
 func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningProcess, *Reader, error) {
 	if len(q.Tag) > maxTag {
 		return nil, nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
@@ -95,8 +95,8 @@ func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningP
 	stop := context.AfterFunc(ctx, func() { kill(context.Cause(ctx)) })
 	select {
 	case <-begun:
-		if !stop() { // it was given up while it began
-			reader.Close() // or what hands on the output would wait for it forever
+		if !stop() { // it was cancelled during its start
+			reader.Close() // else the output would wait for it forever
 			<-r.done
 			return nil, nil, context.Cause(ctx)
 		}
@@ -104,14 +104,14 @@ func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningP
 	case <-r.done:
 		stop()
 	}
-	if r.err == nil { // it ended at once
+	if r.err == nil { // it ended immediately
 		return r, reader, nil
 	}
 	reader.Close()
 	return nil, nil, r.err
 }
 
-// Processes lists the programs that run in a session, the oldest first.
+// Processes lists the running programs of a session, the oldest first.
 func Processes(p *pipeline.Pipeline, namespace, id string) (list []*RunningProcess) {
 	for _, program := range session.Programs(p, namespace, id) {
 		if r, is := program.(*RunningProcess); is && r.hasBegun() {
@@ -121,14 +121,14 @@ func Processes(p *pipeline.Pipeline, namespace, id string) (list []*RunningProce
 	return list
 }
 
-// hasBegun reports whether the program has a number.
+// hasBegun reports whether the program has a PID.
 func (r *RunningProcess) hasBegun() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.PID != 0
 }
 
-// Attach returns a reader of what the program writes from now on.
+// Attach returns a reader of the program's further output.
 func (r *RunningProcess) Attach() *Reader {
 	a := &Reader{of: r, parts: make(chan Chunk, 16), gone: make(chan struct{})}
 	r.mu.Lock()
@@ -137,10 +137,10 @@ func (r *RunningProcess) Attach() *Reader {
 	return a
 }
 
-// Done is closed when the program has ended, and its end is in the log.
+// Done returns a channel that is closed when the program has ended and its end is logged.
 func (r *RunningProcess) Done() <-chan struct{} { return r.done }
 
-// Result returns what came of it, once Done is closed. The error is Do's.
+// Result returns the outcome, once Done is closed. The error is that of Do.
 func (r *RunningProcess) Result() (pipeline.Outcome, error) {
 	<-r.done
 	return r.result, r.err
@@ -153,7 +153,7 @@ var (
 	ErrSignal  error = pipeline.PublicError("only SIGINT, SIGTERM and SIGKILL can be sent")
 )
 
-// Signal sends SIGINT or SIGTERM to the program's process group, or kills it and all that it has started.
+// Signal sends SIGINT or SIGTERM to the program's process group, or kills it with its descendants.
 func (r *RunningProcess) Signal(sig syscall.Signal) error {
 	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: r.interrupt, syscall.SIGTERM: r.terminate}[sig]
 	switch {
@@ -167,12 +167,12 @@ func (r *RunningProcess) Signal(sig syscall.Signal) error {
 	case to <- struct{}{}:
 	case <-r.done:
 		return ErrEnded
-	default: // one that so many did not stop will not care for more
+	default: // drop it: several signals wait already
 	}
 	return nil
 }
 
-// Send appends to the program's input, or types it. It waits until there is room for it.
+// Send appends to the program's input, or types it. It waits for room.
 func (r *RunningProcess) Send(ctx context.Context, b []byte) error {
 	if r.input == nil {
 		return ErrNoInput
@@ -192,7 +192,7 @@ func (r *RunningProcess) CloseInput() error {
 // Resize changes the size of the program's terminal.
 func (r *RunningProcess) Resize(size backends.Size) {
 	select {
-	case <-r.resized: // one that nobody has yet
+	case <-r.resized: // an older size that was not applied
 	default:
 	}
 	select {
@@ -201,20 +201,20 @@ func (r *RunningProcess) Resize(size backends.Size) {
 	}
 }
 
-// Chunk is a part of what a program writes, not to be changed.
+// Chunk is a part of a program's output. It must not be modified.
 type Chunk struct {
 	Data     []byte
-	Terminal bool // it is what its terminal shows
+	Terminal bool // output of its terminal
 	Stderr   bool
 }
 
-// output hands on one stream to all readers.
+// output sends one stream to all readers.
 type output struct {
 	of               *RunningProcess
 	terminal, stderr bool
 }
 
-// Write waits for each reader until it has the part, or is gone.
+// Write waits until each reader has the part, or is closed.
 func (o output) Write(b []byte) (int, error) {
 	part := Chunk{slices.Clone(b), o.terminal, o.stderr}
 	o.of.mu.Lock()
@@ -229,8 +229,8 @@ func (o output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Reader gets a program's output from a moment on. One that is not read holds the program up, as a pipe does: so it
-// must be closed.
+// Reader gets a program's output from a moment on. A reader that is not read blocks the program, as a pipe does, so
+// it must be closed.
 type Reader struct {
 	of    *RunningProcess
 	parts chan Chunk
@@ -238,7 +238,7 @@ type Reader struct {
 	once  sync.Once
 }
 
-// Next returns the next part. Its error is io.EOF after the last, and that of the context.
+// Next returns the next part. The error is io.EOF after the last one, or that of the context.
 func (a *Reader) Next(ctx context.Context) (Chunk, error) {
 	select {
 	case part := <-a.parts:
@@ -255,7 +255,7 @@ func (a *Reader) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-// Close has the reader get nothing more. It may be called more than once.
+// Close stops the reader. It may be called more than once.
 func (a *Reader) Close() {
 	a.once.Do(func() {
 		close(a.gone)
@@ -265,16 +265,16 @@ func (a *Reader) Close() {
 	})
 }
 
-// feed is an input that is sent in parts, of which few bytes wait for a program that does not read.
+// feed is an input that is sent in parts, and buffers little for a program that does not read.
 type feed struct {
-	sending chan struct{} // has a value while somebody sends
-	parts   chan []byte   // of maxPart bytes at most
+	sending chan struct{} // has a value while a sender is active
+	parts   chan []byte   // parts of at most maxPart bytes
 	closed  chan struct{}
 	once    sync.Once
 	rest    []byte
 }
 
-// maxPart bounds a part of a feed, in bytes: what a pipe holds.
+// maxPart bounds a part of a feed, in bytes: the capacity of a pipe.
 const maxPart = 64 << 10
 
 func newFeed() *feed {
@@ -299,7 +299,7 @@ func (f *feed) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// send waits until nobody else sends, so that nothing comes between its parts.
+// send waits until no other sender is active, so that its parts stay together.
 func (f *feed) send(ctx context.Context, b []byte) error {
 	select {
 	case f.sending <- struct{}{}:

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-// Question returns the question that a person is asked before q is done, and whether it has to be asked. A
-// caller with dialogs of its own can ask it first; Install asks what is not approved by then. The error is that of
+// Question returns the question for a person before q is performed, and whether it must be asked. A caller with its
+// own dialogs can ask it first; Install asks for packages that are not approved by then. The error is that of
 // Install.
 func Question(ctx context.Context, p *pipeline.Pipeline, q Request) (approval.Question, bool, error) {
 	if !p.Config.AskPackages || q.Typed {
@@ -32,18 +32,18 @@ func installQuestion(r *pipeline.Run, q Request, o packages.Order) (approval.Que
 		what += " (for " + o.Backend.Name() + ")"
 	}
 	if r.Clean(what) != what {
-		return approval.Question{}, pipeline.Refuse(pipeline.StageValidate, "there is a secret in what is to be installed, so nobody is asked about it", "leave it out")
+		return approval.Question{}, pipeline.Refuse(pipeline.StageValidate, "the packages contain a secret, so no person is asked about them", "leave it out")
 	}
 	return approval.Question{Kind: approval.Package, What: what, Namespace: o.Namespace, Session: o.Session, Client: q.Client}, nil
 }
 
-// permitInstall has a person approve exactly these packages, where the operator wants that.
+// permitInstall asks a person to approve exactly these packages, if the operator requires it.
 func permitInstall(ctx context.Context, r *pipeline.Run, q Request, o packages.Order) error {
 	if !r.Pipeline.Config.AskPackages || q.Typed {
 		return nil
 	}
 	if r.Pipeline.Config.Approvals == nil {
-		return pipeline.Refuse(pipeline.StageValidate, "a person must approve what is installed (packages.ask), and nobody can be asked here", "use sandboxmcp serve")
+		return pipeline.Refuse(pipeline.StageValidate, "a person must approve installs (packages.ask), and this process can't ask", "use sandboxmcp serve")
 	}
 	question, err := installQuestion(r, q, o)
 	if err != nil {
@@ -54,7 +54,7 @@ func permitInstall(ctx context.Context, r *pipeline.Run, q Request, o packages.O
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return pipeline.Refuse(pipeline.StageValidate, "a person can't be asked whether this may be installed: "+err.Error(), "try again later")
+		return pipeline.Refuse(pipeline.StageValidate, "a person can't be asked about this install: "+err.Error(), "try again later")
 	case a.Allowed:
 		r.Facts["approved_by"] = strings.TrimSpace(a.User + " (" + a.By.String() + ")")
 		return nil
@@ -63,5 +63,5 @@ func permitInstall(ctx context.Context, r *pipeline.Run, q Request, o packages.O
 	if a.Reason != "" {
 		reason += ": " + a.Reason
 	}
-	return pipeline.Refuse(pipeline.StageValidate, reason, "do without it, or have a person approve it")
+	return pipeline.Refuse(pipeline.StageValidate, reason, "continue without it, or ask a person to approve it")
 }

@@ -1,5 +1,5 @@
-// Package install has the effect that installs packages for a namespace or a session, asks a person where one must
-// approve them (approval), and lists what is installed (installed). Package pipeline/packages keeps them.
+// Package install has the effect that installs packages for a namespace or a session, asks a person for approval if
+// required (approval), and lists installed packages (installed). Package pipeline/packages stores them.
 package install
 
 import (
@@ -22,17 +22,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Request asks for packages. With a session they are that session's; else the namespace's. Outcome.Packages lists what
-// was installed; a package manager that fails is an Outcome whose Ended is "exit", with its output.
+// Request installs packages for the session, if set, or for the namespace. Outcome.Packages lists the installed
+// packages; a failure of the package manager is an Outcome whose Ended is "exit", with its output.
 type Request struct {
 	Namespace, Session, Language string
-	Backend                      string   // whose interpreter they are for; "" is the session's, or the default
-	Packages                     []string // as the package manager takes them: "requests==2.32.3", "left-pad@1.3.0"
+	Backend                      string   // backend of their interpreter; "" is the session's, or the default
+	Packages                     []string // in the syntax of the package manager: "requests==2.32.3", "left-pad@1.3.0"
 	Timeout                      time.Duration
-	Progress                     func(line string) // may be nil; is given lines as the package manager writes them
+	Progress                     func(line string) // may be nil; called for each output line of the package manager
 
-	// Client, Typed and Ask are those of a Request: who asks, whether a person has typed it and so approved it, and
-	// what shows a person the question whether these packages may be installed.
+	// Client, Typed and Ask are as in run.Request: the caller's program, whether a person typed and so approved the
+	// request, and a function that shows the question to a person.
 	Client string
 	Typed  bool
 	Ask    func(context.Context, *approval.Pending)
@@ -42,7 +42,7 @@ func (q Request) Subject() pipeline.Subject {
 	return pipeline.Subject{Name: "install", Namespace: q.Namespace, Session: q.Session, Language: q.Language}
 }
 
-// Plan checks an installation, and has a person approve it where one must.
+// Plan checks the request, and asks a person for approval if required.
 func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	o, err := checkInstall(ctx, r, q)
 	if err != nil {
@@ -51,7 +51,7 @@ func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pip
 	if err := permitInstall(ctx, r, q, o); err != nil {
 		return nil, err
 	}
-	if s, err := session.FindSession(r.Pipeline, q.Namespace, q.Session); err == nil { // what was sent before it comes first
+	if s, err := session.FindSession(r.Pipeline, q.Namespace, q.Session); err == nil { // earlier requests to the session come first
 		leave, err := s.Wait(ctx)
 		if err != nil {
 			return nil, session.ErrorOf(pipeline.StageQueue, err)
@@ -61,7 +61,7 @@ func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pip
 	return &pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend, Slots: o.Limits, Do: func(ctx context.Context) (pipeline.NoAnswer, error) { return pipeline.NoAnswer{}, install(ctx, r, o) }}, nil
 }
 
-// install carries out an installation.
+// install performs an installation.
 func install(ctx context.Context, r *pipeline.Run, o packages.Order) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+pipeline.FinishTimeout, fmt.Errorf("the installation timed out after %s s", pipeline.FormatNumber(o.Limits.Wall.Seconds())))
 	defer cancel()
@@ -79,11 +79,11 @@ func install(ctx context.Context, r *pipeline.Run, o packages.Order) error {
 	return nil
 }
 
-// checkInstall validates an installation, and decides what contains and limits the package manager.
+// checkInstall validates a request, and decides the containment and limits of the package manager.
 func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.Order, err error) {
 	p := r.Pipeline
 	if p.Config.Packages == nil {
-		return o, pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: there is no directory to keep them in", "use sandboxmcp serve")
+		return o, pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: there is no directory for them", "use sandboxmcp serve")
 	}
 	if err := pipeline.CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace); err != nil {
 		return o, err
@@ -98,16 +98,16 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 		r.Leases = s.Leases() // a caller may name one of its secrets
 	}
 	if own := containment.OtherLanguage(p, cmp.Or(q.Language, into.Language), ""); own != "" {
-		return o, pipeline.Refuse(pipeline.StageValidate, "packages of "+own+" can't be installed", "show those of the machine or the image")
+		return o, pipeline.Refuse(pipeline.StageValidate, "packages of "+own+" can't be installed", "use those of the machine or the image")
 	}
 	if q.Language, err = validate.Language(cmp.Or(q.Language, into.Language)); err != nil {
-		return o, pipeline.Refuse(pipeline.StageValidate, err.Error(), "name the language that the packages are for")
+		return o, pipeline.Refuse(pipeline.StageValidate, err.Error(), "name the language of the packages")
 	}
 	if q.Session != "" && into.Language != q.Language {
-		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, and the packages are for %s", into.Language, q.Language), "")
+		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, but the packages are for %s", into.Language, q.Language), "")
 	}
 	if q.Session != "" && q.Backend != "" && q.Backend != into.Backend {
-		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session is one of %s, not of %s", into.Backend, q.Backend), "leave the backend out")
+		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs on the backend %s, not %s", into.Backend, q.Backend), "leave the backend out")
 	}
 	if err := packages.Check(q.Language, q.Packages); err != nil {
 		return o, pipeline.WrapError(pipeline.StageValidate, err)
@@ -127,7 +127,7 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 	caps := p.Config.Caps
 	if q.Timeout < 0 || q.Timeout > caps.Wall {
 		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", pipeline.FormatNumber(q.Timeout.Seconds())),
-			fmt.Sprintf("ask for at most %s seconds", pipeline.FormatNumber(caps.Wall.Seconds())))
+			fmt.Sprintf("use at most %s seconds", pipeline.FormatNumber(caps.Wall.Seconds())))
 	}
 	// A package manager needs more than programs do.
 	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.CappedBy(caps.Limits)
@@ -138,7 +138,7 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 	return o, nil
 }
 
-// addReceipt puts what came of an installation into the result.
+// addReceipt adds the receipt of an installation to the result.
 func addReceipt(r *pipeline.Run, x packages.Receipt) {
 	r.Outcome.AddProgramResult(x.Result)
 	if len(r.Outcome.Layers) == 0 {
@@ -152,10 +152,10 @@ func addReceipt(r *pipeline.Run, x packages.Receipt) {
 	containment.AddDecisions(r, x.Hosts)
 }
 
-// noPackages is the error of an installation where no sandbox could be shown what is installed.
+// noPackages returns the error of an installation that no sandbox could mount.
 func noPackages(err error, language string) error {
 	if r, is := errors.AsType[*backends.Refusal](err); is {
-		return pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: "+r.Reason, "use an image that has them: ", remedy.Setting.With("images."+language))
+		return pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: "+r.Reason, "use an image with these packages: ", remedy.Setting.With("images."+language))
 	}
 	return pipeline.WrapError(pipeline.StageBackend, err)
 }

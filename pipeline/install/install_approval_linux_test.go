@@ -90,10 +90,10 @@ func TestInstallQuestion(t *testing.T) {
 	}
 	broker.Close()
 	if _, _, err := pipeline.Do(t.Context(), p, q); err == nil || !strings.Contains(err.Error(), "can't be asked") {
-		t.Errorf("when nobody can be asked: %v", err)
+		t.Errorf("when can't ask: %v", err)
 	}
 	p.Config.Approvals = nil
-	if _, _, err := pipeline.Do(t.Context(), p, q); err == nil || !strings.Contains(err.Error(), "nobody can be asked here") {
+	if _, _, err := pipeline.Do(t.Context(), p, q); err == nil || !strings.Contains(err.Error(), "this process can't ask") {
 		t.Errorf("without approvals: %v", err)
 	}
 	p.Config.AskPackages = false

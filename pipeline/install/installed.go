@@ -17,10 +17,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 )
 
-// Installed is a package that programs of a language can use, or a program that shells can call.
+// Installed is a package that programs of a language can use, or a program for shells.
 type Installed struct {
 	Name, Version string
-	Own           bool // the namespace's: it was installed by Install
+	Own           bool // installed for the namespace by Install
 }
 
 var (
@@ -34,7 +34,7 @@ var (
 	listShell string
 )
 
-// listers are programs that list what is installed, by language, with the command that runs them.
+// listers are programs that list installed packages, by language, with their commands.
 var listers = map[string]struct{ source, name, command string }{
 	"python": {listPython, "list.py", "python"}, "node": {listNode, "list.js", "node"},
 	"r": {listR, "list.R", "r"}, "shell": {listShell, "list.sh", "bash"},
@@ -44,12 +44,12 @@ func openInstalled(*pipeline.Pipeline) *lazy.Cache[[]Installed] {
 	return &lazy.Cache[[]Installed]{}
 }
 
-// rememberInstalled is how long a list is good for: what a person installs on the host meanwhile is told later.
+// rememberInstalled is the time for which a list is cached: later changes on the host show up after that.
 const rememberInstalled = 10 * time.Minute
 
-// List lists what is installed for a language as programs of a namespace see it, by asking within a sandbox of the
-// backend, "" for the default one. It takes as long as the interpreter's start, and nothing for a while afterwards. Of
-// a language that nobody knows how to ask about it lists nothing.
+// List lists the packages that programs of a namespace can use, by running a program in a sandbox of the backend, ""
+// for the default one. It takes as long as the interpreter's start, and no time while the result is cached. For a
+// language without such a program it returns nothing.
 func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, language string) ([]Installed, error) {
 	lister, ok := listers[language]
 	if !ok {
@@ -79,7 +79,7 @@ func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, languag
 	var out bytes.Buffer
 	res, err := sandbox.Exec(ctx, backends.Command{Args: []string{lister.command, lister.name}, Env: view.Env}, backends.Streams{Stdout: &out})
 	if err == nil && res.Ended != backends.EndedOK {
-		err = fmt.Errorf("list packages of %s: it ended with %s %d", language, res.Ended, res.ExitCode)
+		err = fmt.Errorf("list packages of %s: the program ended with %s %d", language, res.Ended, res.ExitCode)
 	}
 	if err != nil {
 		return nil, err

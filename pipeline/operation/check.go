@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// maxProblems are the sentences that a caller gets.
+// maxProblems bounds the sentences for a caller.
 const maxProblems = 8
 
-// Invalid lists the faults in the arguments of a call, a sentence each.
+// Invalid lists the problems with the arguments of a call, one sentence each.
 type Invalid []string
 
 func (b Invalid) Error() string {
@@ -29,14 +29,14 @@ func (b Invalid) Error() string {
 	return strings.Join(b, "\n")
 }
 
-// ArgumentError returns the error about one argument, which the form could not see.
+// ArgumentError returns an error about one argument that the form could not detect.
 func ArgumentError(name, format string, a ...any) error {
 	return Invalid{fmt.Sprintf("argument %q: %s", name, fmt.Sprintf(format, a...))}
 }
 
-// Check reads arguments, and returns a pointer to what the form is of. It is lenient where there is no doubt what is
-// meant: null is absent, "30" is a number where one is due, and a list or object, also that of all arguments, may come
-// as the text of its JSON. Only where any JSON is due, null is a value. What is wrong with them is an [Invalid].
+// Check parses arguments, and returns a pointer to the form's struct. It is lenient if the meaning is clear: null is
+// absent, "30" is a number where one is expected, and a list or object, even that of all arguments, may be a string
+// with its JSON. Only where any JSON is allowed, null is a value. Errors are an [Invalid].
 func (f Form) Check(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
@@ -47,7 +47,7 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 		raw = json.RawMessage(text)
 	}
 	if countEntries(raw) > maxMembers {
-		return nil, Invalid{fmt.Sprintf("the arguments are more than %d", maxMembers)}
+		return nil, Invalid{fmt.Sprintf("there are more than %d arguments", maxMembers)}
 	}
 	if json.Unmarshal(raw, &sent) != nil || sent == nil {
 		return nil, Invalid{"the arguments must be an object, such as " + f.example()}
@@ -55,11 +55,11 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 	return f.decode(sent, false)
 }
 
-// maxMembers is the most members of an object of arguments, and the most entries of a list that says no other bound.
+// maxMembers bounds the members of an object of arguments, and the entries of a list without its own bound.
 const maxMembers = 1000
 
-// countEntries returns how many members or entries a text in JSON has, and 1 for none. Each takes more memory than it
-// has bytes, so they are counted before the text is decoded.
+// countEntries returns the number of members or entries in a JSON text, and 1 for none. Each takes more memory than
+// its text, so they are counted before decoding.
 func countEntries(raw []byte) int {
 	depth, n, quoted := 0, 1, false
 	for i := 0; i < len(raw); i++ {
@@ -80,8 +80,8 @@ func countEntries(raw []byte) int {
 	return n
 }
 
-// decode puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of
-// a script that is empty would ask for more than its author meant.
+// decode decodes arguments into a new value. Strict decoding does not treat empty values as absent: an empty variable
+// of a script would request more than its author meant.
 func (f Form) decode(sent map[string]json.RawMessage, strict bool) (any, error) {
 	c, into := checking{strict: strict}, reflect.New(f.of)
 	c.object(f, sent, "", into.Elem())
@@ -97,7 +97,7 @@ type checking struct {
 	problems Invalid
 }
 
-// isBlank reports whether a value is null, or a text or a list without anything in it.
+// isBlank reports whether a value is null, or an empty string or list.
 func isBlank(raw json.RawMessage) bool {
 	switch raw[0] {
 	case 'n':
@@ -115,7 +115,7 @@ func (c *checking) problem(format string, a ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, a...))
 }
 
-// object checks the members of one object, whose own place is where.
+// object checks the members of one object at the position where.
 func (c *checking) object(f Form, sent map[string]json.RawMessage, where string, into reflect.Value) {
 	known := map[string]bool{}
 	for _, one := range f.fields {
@@ -130,7 +130,7 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 		} else if one.required {
 			c.problem("argument %q is missing: it must be %s", where+one.name, one.expected())
 		} else if len(one.fallback) > 0 {
-			_ = c.value(one, one.fallback, "", into.FieldByIndex(one.at)) // it fits: see the tests
+			_ = c.value(one, one.fallback, "", into.FieldByIndex(one.at)) // defaults are valid: see the tests
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sent)) {
@@ -138,7 +138,7 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 		case known[name]:
 		case len(c.problems) < maxProblems:
 			c.problems = append(c.problems, f.unknown(clip(name, 80), where))
-		default: // is counted alone: a caller may send a million
+		default: // only count further ones: there may be a million
 			c.problems = append(c.problems, "")
 		}
 	}
@@ -146,15 +146,15 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 
 func (f Form) unknown(name, where string) string {
 	if meant := f.suggestName(name); meant != "" {
-		return fmt.Sprintf("there is no argument %q: did you mean %q?", where+name, where+meant)
+		return fmt.Sprintf("unknown argument %q: did you mean %q?", where+name, where+meant)
 	}
 	if len(f.Names()) == 0 {
-		return fmt.Sprintf("there is no argument %q, and no other", where+name)
+		return fmt.Sprintf("unknown argument %q: there are no arguments", where+name)
 	}
-	return fmt.Sprintf("there is no argument %q: choose from %s", where+name, strings.Join(f.Names(), ", "))
+	return fmt.Sprintf("unknown argument %q: choose from %s", where+name, strings.Join(f.Names(), ", "))
 }
 
-// value puts the value of one argument into a variable.
+// value decodes the value of one argument into a variable.
 func (c *checking) value(f field, raw json.RawMessage, where string, into reflect.Value) error {
 	if into.Kind() == reflect.Pointer {
 		into.Set(reflect.New(into.Type().Elem()))
@@ -215,9 +215,9 @@ func (f field) setString(s string, into reflect.Value) error {
 		}
 		if !slices.Contains(f.oneOf, low) {
 			if near := spelling.Nearest(low, f.oneOf); near != "" {
-				return fmt.Errorf("%q is not possible: did you mean %q? It must be %s", clip(s, 80), near, f.expected())
+				return fmt.Errorf("%q is not allowed: did you mean %q? It must be %s", clip(s, 80), near, f.expected())
 			}
-			return fmt.Errorf("%q is not possible: it must be %s", clip(s, 80), f.expected())
+			return fmt.Errorf("%q is not allowed: it must be %s", clip(s, 80), f.expected())
 		}
 		s = low
 	}
@@ -273,7 +273,7 @@ func (c *checking) array(f field, raw json.RawMessage, where string, into reflec
 	return nil
 }
 
-// named checks an object, or one whose names the caller chooses.
+// named checks an object, or one with names that the caller chooses.
 func (c *checking) named(f field, raw json.RawMessage, where string, into reflect.Value) error {
 	var sent map[string]json.RawMessage
 	if n, most := countEntries(raw), cmp.Or(f.max, maxMembers); n > most {

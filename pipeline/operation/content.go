@@ -17,13 +17,13 @@ const (
 	Binary = "application/octet-stream"
 )
 
-// IsTar reports whether content is said to be a tar.
+// IsTar reports whether the headers declare a tar.
 func IsTar(h http.Header) bool {
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	return kind == Tar
 }
 
-// Hashed is content that calls End with its SHA-256 where it ends. An error of that stands in the place of the end.
+// Hashed is content that calls End with its SHA-256 at its end. An error of End replaces the end.
 type Hashed struct {
 	io.Reader
 	End func(sum []byte) error
@@ -45,11 +45,11 @@ func (h *Hashed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// digestName is the header field, or the trailer, with the hash of content (RFC 9530).
+// digestName is the header, or the trailer, with the hash of content (RFC 9530).
 const digestName = "Content-Digest"
 
-// SendContent answers with content as it comes, and its SHA-256 behind it. Content that fails breaks the answer off: a
-// client must not take a part for the whole.
+// SendContent streams content, followed by its SHA-256. If content fails, the answer is cut off, so that clients
+// notice that it is incomplete.
 func SendContent(w http.ResponseWriter, kind string, content io.Reader) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -65,8 +65,8 @@ func digestOf(sum []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
 }
 
-// Digest returns the SHA-256 in hex that a header or a trailer says, "" where that says none. It is false of one that
-// can't be read.
+// Digest returns the SHA-256 in hex of a header or trailer, "" without one. It returns false if the value is
+// malformed.
 func Digest(h http.Header) (sum string, ok bool) {
 	digest := h.Get(digestName)
 	if digest == "" {
@@ -81,9 +81,9 @@ func Digest(h http.Header) (sum string, ok bool) {
 	return "", false
 }
 
-// SentDigest returns the function that tells which SHA-256 the content of a request is said to have, in its header or, once
-// that was read, behind it: "" where neither does. It is false of a header that can't be read; a trailer that can't be
-// is no content's hash.
+// SentDigest returns a function for the SHA-256 that a request declares for its content, in its header or, after
+// reading the content, in its trailer: "" without one. It returns false for a malformed header; a malformed trailer
+// gives a hash that no content has.
 func SentDigest(r *http.Request) (sum func() string, ok bool) {
 	first, ok := Digest(r.Header)
 	return func() string {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// wrong is for a value of another type.
+// wrong returns the error for a value of another type.
 func (f field) wrong(raw json.RawMessage) error {
 	return fmt.Errorf("must be %s, not %s", f.expected(), kindOf(raw))
 }
@@ -28,7 +28,7 @@ func kindOf(raw json.RawMessage) string {
 	return clip(string(raw), 40)
 }
 
-// expected describes the values of a field, with an example where that helps.
+// expected describes the values of a field, with an example if that helps.
 func (f field) expected() string {
 	switch {
 	case f.any:
@@ -53,7 +53,7 @@ func (f field) expected() string {
 
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// sample is a value that would do.
+// sample returns a valid value.
 func (f field) sample() string {
 	switch f.kind {
 	case "string":
@@ -74,7 +74,7 @@ func (f field) sample() string {
 	return decimal(max(f.low, 1))
 }
 
-// example is an object with all that is required, or else the first thing.
+// example returns an object with all required fields, or else the first one.
 func (f Form) example() string {
 	var all []string
 	for _, one := range f.fields {

@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// A Form describes a JSON object by the fields of a struct: its schema, and what is accepted as one.
+// A Form describes a JSON object by the fields of a struct: its schema, and the values that it accepts.
 //
-// A field is described by these tags, of which only the first must be there:
+// These tags describe a field; only the first is required:
 //
-//	json      its name; other words behind a comma have no meaning here
-//	about     what it is, for people and models
+//	json      its name; other words after a comma have no meaning here
+//	about     its description for people and models
 //	required  "true"
-//	blank     "true": it may be empty where it is sent over HTTP
-//	exact     "true": of a boolean, no text is understood
-//	default   what holds if it is left out, which is set then
-//	oneof     the values that it can have, with spaces between them
-//	range     "1..64": of a number, or of how many characters or entries there may be; either end may be left out
-//	each      what an entry of a list or of an object is, whose own range is in eachrange
-//	such      an example of a name in an object whose names the caller chooses
+//	blank     "true": it may be empty if it is sent over HTTP
+//	exact     "true": a boolean that accepts no strings
+//	default   the value if it is omitted
+//	oneof     the possible values, separated by spaces
+//	range     "1..64": of a number, or of the number of characters or entries; either end may be omitted
+//	each      the description of an entry of a list or of an object, whose own range is in eachrange
+//	such      an example of a name in an object with names that the caller chooses
 //
-// Pointers tell what is left out from zero, and nothing else. Of json.RawMessage, any JSON is understood, although the
-// schema says string.
+// A pointer distinguishes an omitted value from zero, and nothing else. A json.RawMessage accepts any JSON, although
+// the schema says string.
 type Form struct {
 	fields []field
 	of     reflect.Type
@@ -37,39 +37,38 @@ type Form struct {
 type field struct {
 	name, kind, about string
 	required          bool
-	oneOf             []string          // of a string; nil is any
-	spelled           map[string]string // other spellings of oneOf, which are understood
+	oneOf             []string          // values of a string; nil is any
+	spelled           map[string]string // accepted other spellings of oneOf
 	low, high         float64           // of a number
-	min, max          int               // characters of a string, entries of an array or object; a max of 0 is any number
-	fallback          json.RawMessage   // what holds if it is left out; empty is that nothing does
-	inner             Form              // of an object
+	min, max          int               // characters of a string, entries of an array or object; max 0 is unlimited
+	fallback          json.RawMessage   // default value; empty without one
+	inner             Form              // form of an object
 	each              *field            // entry of an array, or of an object with any names; nil otherwise
 	such              string
-	any               bool // any JSON is understood
-	blank             bool // an empty value is one
-	exact             bool // no text is understood where the schema says boolean
-	loose             bool // a number is understood where the schema says string
-	hidden            bool // it is understood, and offered to nobody
+	any               bool // any JSON is accepted
+	blank             bool // an empty value counts as present
+	exact             bool // strings are not accepted for booleans
+	loose             bool // numbers are accepted for strings
+	hidden            bool // accepted, but not in the schema
 	at                []int
 }
 
-// A Text is a string for which a number is understood, too: nobody doubts what is meant by it as an environment
-// variable.
+// A Text is a string that also accepts a number: for an environment variable its meaning is clear.
 type Text string
 
-// Types of arguments may say more of themselves than tags can.
+// Types of arguments may implement these interfaces to describe more than tags can.
 type (
-	// choices are the values of a string.
+	// choices returns the values of a string.
 	choices interface{ Values() []string }
-	// spelled are other spellings of values, in lower case.
+	// spelled returns other spellings of values, in lower case.
 	spelled interface{ Spellings() map[string]string }
-	// reader turns other forms of an object into the one that the schema shows. What it can't read stays as it is.
+	// reader converts other forms of an object to the one in the schema. Input that it can't convert stays unchanged.
 	reader interface {
 		Read(json.RawMessage) json.RawMessage
 	}
 )
 
-// FormOf returns the form of the struct T. It panics on a T that has none, which is a bug that any test finds.
+// FormOf returns the form of the struct T. It panics if T has none, a bug that any test finds.
 func FormOf[T any]() Form { return formOf(reflect.TypeFor[T]()) }
 
 func formOf(t reflect.Type) Form {
@@ -99,7 +98,7 @@ func (f *Form) add(t reflect.Type, at []int) {
 	}
 }
 
-// tagged sets what the tags of a field say.
+// tagged applies the tags of a field.
 func (f *field) tagged(tag reflect.StructTag) {
 	f.about, f.such, f.required = tag.Get("about"), tag.Get("such"), tag.Get("required") == "true"
 	f.exact, f.blank = tag.Get("exact") == "true", tag.Get("blank") == "true"
@@ -112,7 +111,7 @@ func (f *field) tagged(tag reflect.StructTag) {
 		f.each.ranged(tag.Get("eachrange"))
 	}
 	if text := tag.Get("default"); f.kind == "string" && text != "" {
-		f.fallback, _ = json.Marshal(text) // of a string
+		f.fallback, _ = json.Marshal(text) // never fails for a string
 	} else {
 		f.fallback = json.RawMessage(text)
 	}
@@ -142,7 +141,7 @@ func decimalOf(text string) float64 {
 	return n
 }
 
-// typed returns the field for a Go type. A nil slice must be left out by omitempty or made empty, since null is no
+// typed returns the field for a Go type. A nil slice must be omitted by omitempty or be empty, since null is not an
 // array.
 func typed(t reflect.Type) field {
 	if t.Kind() == reflect.Pointer {
@@ -193,7 +192,7 @@ func typed(t reflect.Type) field {
 	return f
 }
 
-// Without returns the form without offering a field, which is understood all the same.
+// Without returns the form without a field in the schema; the field is still accepted.
 func (f Form) Without(name string) Form {
 	f.fields = slices.Clone(f.fields)
 	for i := range f.fields {
@@ -202,7 +201,7 @@ func (f Form) Without(name string) Form {
 	return f
 }
 
-// WithChoices returns the form with more values of a field that has a choice of them.
+// WithChoices returns the form with additional values of a field that has a list of values.
 func (f Form) WithChoices(name string, values ...string) Form {
 	f.fields = slices.Clone(f.fields)
 	for i := range f.fields {
@@ -213,7 +212,7 @@ func (f Form) WithChoices(name string, values ...string) Form {
 	return f
 }
 
-// Names are the fields that are offered.
+// Names returns the names of the fields in the schema.
 func (f Form) Names() (all []string) {
 	for _, one := range f.fields {
 		if !one.hidden {
@@ -223,7 +222,7 @@ func (f Form) Names() (all []string) {
 	return all
 }
 
-// Text returns the text of a field of v, which is a pointer to what the form is of; "" is that there is none.
+// Text returns the text of a field of v, a pointer to the form's struct; "" without one.
 func (f Form) Text(v any, name string) string {
 	i := slices.IndexFunc(f.fields, func(one field) bool { return one.name == name && one.kind == "string" })
 	if i < 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// otherNames are what callers of other tools like ours call the same thing.
+// otherNames are the names of the same arguments in similar tools.
 var otherNames = map[string][]string{
 	"lang": {"language"}, "runtime": {"language"}, "script": {"code"}, "source": {"code"}, "program": {"code"},
 	"cmd": {"code", "command"}, "command": {"code"}, "input": {"stdin"}, "session": {"session_id"},
@@ -21,7 +21,7 @@ var otherNames = map[string][]string{
 	"ns": {"namespace"}, "ttl": {"idle_seconds"}, "max_results": {"limit"}, "count": {"limit"}, "link": {"url"},
 }
 
-// suggestName is the field that a caller most likely had in mind, or "".
+// suggestName returns the most likely intended field, or "".
 func (f Form) suggestName(name string) string {
 	names := f.Names()
 	low := strings.ReplaceAll(strings.ToLower(name), "-", "_")

@@ -40,7 +40,7 @@ func OpenAPI(version string, all []Operation) json.RawMessage {
 	})
 }
 
-// described returns what the document says of an operation.
+// described returns the description of an operation for the document.
 func (o Operation) described(method string) members {
 	path := inPath(o.Route)
 	inBody, parameters := Form{of: o.In.of}, []members{}

@@ -1,6 +1,5 @@
-// Package operation describes what can be asked of a server: each operation once, with typed arguments and a typed
-// result. Its tool, its route over HTTP, its schemas, the checks of its arguments and the words of their faults come
-// from that.
+// Package operation describes the operations of a server: each once, with typed arguments and a typed result. Its
+// tool, its HTTP route, its schemas, the checks of its arguments and their error messages are derived from that.
 package operation
 
 import (
@@ -8,22 +7,22 @@ import (
 	"reflect"
 )
 
-// An Operation is one thing that can be asked of a server.
+// An Operation is one operation of a server.
 type Operation struct {
-	Name   string          // as a tool, and in the OpenAPI document
-	Title  string          // in a few words, for people
-	About  string          // what it does, for people and models
-	Route  string          // method and path, as http.ServeMux has them; "" is none
+	Name   string          // name of the tool, and in the OpenAPI document
+	Title  string          // title for people
+	About  string          // description for people and models
+	Route  string          // method and path, in the syntax of http.ServeMux; "" is none
 	In     Form            // its arguments
 	Out    json.RawMessage // the JSON Schema of its result
-	Stream bool            // there are any number of results: one a line, or as server-sent events
-	// Content is the media type of the body of a PUT, or of the answer to a GET, which is no JSON. The arguments stand in
-	// the query.
+	Stream bool            // it returns any number of results: one per line, or as server-sent events
+	// Content is the media type of the body of a PUT, or of the answer to a GET, if that is not JSON. The query has
+	// the arguments.
 	Content string
 	Hints   Hints
 }
 
-// Hints are what clients decide by whether to ask their user first.
+// Hints tell clients whether to ask their user first.
 type Hints uint8
 
 // The hints.

@@ -18,26 +18,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the
-// path, in the query, and in the body, which is a JSON object, by their names.
+// A Route is an operation over HTTP and JSON, with arguments A and a result R. The arguments are in the path, in the
+// query, and in the body, which is a JSON object, by their names.
 //
-// What depends on these types is only that they are read and written: the rest is a route's, which is compiled once.
+// Only encoding and decoding depends on these types: the rest is in route, which is compiled once.
 type Route[A, R any] route
 
 type route struct {
-	Pattern string // method and path, as http.ServeMux has them
-	Name    string // in the OpenAPI document
+	Pattern string // method and path, in the syntax of http.ServeMux
+	Name    string // name in the OpenAPI document
 	About   string
-	Max     int64  // bytes of the body; 0 is 64 KiB
-	Long    bool   // it takes as long as programs do: a client waits for it without end
+	Max     int64  // maximum size of the body, in bytes; 0 is 64 KiB
+	Long    bool   // it takes as long as a program: a client waits without limit
 	Stream  bool   // see Operation
 	Content string // see Operation
 }
 
-// maxBody is the most bytes that a body has if its route does not say more.
+// maxBody bounds a body if its route has no bound of its own, in bytes.
 const maxBody = 64 << 10
 
-// Limit returns the most bytes that the body has.
+// Limit returns the maximum size of the body, in bytes.
 func (o *Route[A, R]) Limit() int64 { return (*route)(o).limit() }
 
 func (o *route) limit() int64 { return max(o.Max, maxBody) }
@@ -53,7 +53,7 @@ func (o *route) operation(arguments, result reflect.Type) Operation {
 	return all
 }
 
-// Arguments reads the arguments of a request. What is wrong with them is an [Invalid].
+// Arguments parses the arguments of a request. Errors are an [Invalid].
 func (o *Route[A, R]) Arguments(r *http.Request) (*A, error) {
 	args, err := (*route)(o).read(r, FormOf[A]())
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *Route[A, R]) Arguments(r *http.Request) (*A, error) {
 	return args.(*A), nil
 }
 
-// read returns a pointer to what the form is of.
+// read returns a pointer to the form's struct.
 func (o *route) read(r *http.Request, form Form) (args any, err error) {
 	if hasQueryArguments(r.Method, o.Content) {
 		sent, err := o.inQuery(r, form)
@@ -85,7 +85,7 @@ func (o *route) read(r *http.Request, form Form) (args any, err error) {
 	return args, err
 }
 
-// fill returns a pointer to what the form is of, with the arguments that were sent and those in the path.
+// fill returns a pointer to the form's struct, with the sent arguments and those in the path.
 func (o *route) fill(r *http.Request, form Form, sent map[string]json.RawMessage) (any, error) {
 	for _, name := range inPath(o.Pattern) {
 		sent[name] = quoted(r.PathValue(name))
@@ -93,7 +93,8 @@ func (o *route) fill(r *http.Request, form Form, sent map[string]json.RawMessage
 	return form.decode(sent, true)
 }
 
-// hasQueryArguments reports whether the arguments of a request stand in its query: there is no body, or it is content.
+// hasQueryArguments reports whether the arguments of a request are in its query: it has no body, or the body is
+// content.
 func hasQueryArguments(method, content string) bool {
 	return method == http.MethodGet || method == http.MethodDelete || content != ""
 }
@@ -103,7 +104,7 @@ func inBody(r *http.Request, form Form, body []byte) (sent map[string]json.RawMe
 	case len(r.URL.RawQuery) > 0:
 		return nil, Invalid{"the arguments are in the body: leave out the query"}
 	case countEntries(body) > maxMembers:
-		return nil, Invalid{fmt.Sprintf("the arguments are more than %d", maxMembers)}
+		return nil, Invalid{fmt.Sprintf("there are more than %d arguments", maxMembers)}
 	case len(body) == 0:
 		return map[string]json.RawMessage{}, nil
 	case json.Unmarshal(body, &sent) != nil || sent == nil:
@@ -112,15 +113,14 @@ func inBody(r *http.Request, form Form, body []byte) (sent map[string]json.RawMe
 	return sent, nil
 }
 
-// ReadBody reads the body of a request, of so many bytes at most. What is wrong with it is an [Invalid] or a
-// *[door.Refused].
+// ReadBody reads the body of a request, at most most bytes. The error is an [Invalid] or a *[door.Refused].
 func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	body, err := door.ReadBody(r, most)
 	switch {
 	case err == nil, errors.As(err, new(*door.Refused)):
 		return body, err
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", most)}
+		return nil, Invalid{fmt.Sprintf("the request has more than %d bytes", most)}
 	}
 	return nil, Invalid{"the body can't be read: it came too slowly, or was cut off"}
 }
@@ -128,16 +128,16 @@ func ReadBody(r *http.Request, most int64) ([]byte, error) {
 func (o *route) inQuery(r *http.Request, form Form) (map[string]json.RawMessage, error) {
 	sent := map[string]json.RawMessage{}
 	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // what is wrong would count as left out, and ask for more
+	if err != nil { // a malformed part would count as absent, and request more
 		return nil, Invalid{"the query is not well-formed: write other characters as % and two digits"}
 	}
 	for name, values := range query {
 		list := slices.ContainsFunc(form.fields, func(f field) bool { return f.name == name && f.kind == "array" })
 		switch {
 		case list:
-			sent[name], _ = json.Marshal(values) // of strings
+			sent[name], _ = json.Marshal(values) // never fails for strings
 		case len(values) > 1:
-			return nil, Invalid{fmt.Sprintf("argument %q is there more than once", clip(name, 80))}
+			return nil, Invalid{fmt.Sprintf("argument %q is repeated", clip(name, 80))}
 		default:
 			sent[name] = quoted(values[0])
 		}
@@ -150,7 +150,7 @@ func quoted(s string) json.RawMessage {
 	return b
 }
 
-// inPath are the arguments in the path of a pattern.
+// inPath returns the arguments in the path of a pattern.
 func inPath(pattern string) (names []string) {
 	for _, part := range strings.Split(pattern, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
@@ -160,7 +160,7 @@ func inPath(pattern string) (names []string) {
 	return names
 }
 
-// Handler answers requests by what do returns, and by deny where that is an error.
+// Handler answers requests with the result of do, and errors with deny.
 func (o *Route[A, R]) Handler(do func(context.Context, *A) (R, error), deny func(http.ResponseWriter, error)) http.HandlerFunc {
 	h := &handler{route: (*route)(o), arguments: reflect.TypeFor[A](), deny: deny}
 	h.do = func(ctx context.Context, args any) (any, error) { return do(ctx, args.(*A)) }
@@ -174,7 +174,7 @@ type handler struct {
 	deny      func(http.ResponseWriter, error)
 
 	once sync.Once
-	form Form // of the arguments, made for the first request
+	form Form // form of the arguments, created at the first request
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -192,24 +192,24 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	door.Reply(w, http.StatusOK, result)
 }
 
-// A Server is where a client finds its routes.
+// A Server is the location of a server for a client.
 type Server struct {
 	HTTP   *http.Client
 	URL    string // without a path
-	Token  string // that is sent as bearer; "" sends none
+	Token  string // bearer token; "" sends none
 	Failed func(status int, body []byte) error
 }
 
-// maxAnswer is the most bytes of an answer that is no stream.
+// maxAnswer bounds an answer that is not a stream, in bytes.
 const maxAnswer = 64 << 20
 
-// Call asks a server, and returns its result.
+// Call calls the operation of a server, and returns its result.
 func (o *Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, err error) {
 	return o.Send(ctx, s, args, nil)
 }
 
-// Send asks a server with content, whose SHA-256 follows it, and returns its result. Content that is an io.Closer is
-// closed. Nil is no content.
+// Send calls the operation with content, followed by its SHA-256, and returns its result. It closes content that is
+// an io.Closer. nil is no content.
 func (o *Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Reader) (result R, err error) {
 	err = (*route)(o).send(ctx, s, args, content, &result)
 	return result, err
@@ -228,7 +228,7 @@ func (o *route) send(ctx context.Context, s *Server, args any, content io.Reader
 	return err
 }
 
-// Open asks a server, and returns its answer, which the caller closes.
+// Open calls the operation, and returns its answer, which the caller closes.
 func (o *Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadCloser, error) {
 	res, err := (*route)(o).sendRequest(ctx, s, args, nil)
 	if err != nil {
@@ -237,8 +237,8 @@ func (o *Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadClose
 	return res.Body, nil
 }
 
-// Receive asks a server for content, which the caller closes, and returns its media type. Content that is not whole
-// ends with an error.
+// Receive calls the operation for content, which the caller closes, and returns its media type. Reading incomplete
+// content ends with an error.
 func (o *Route[A, R]) Receive(ctx context.Context, s *Server, args A) (kind string, content io.ReadCloser, err error) {
 	return (*route)(o).receive(ctx, s, args)
 }
@@ -250,14 +250,14 @@ func (o *route) receive(ctx context.Context, s *Server, args any) (kind string, 
 	}
 	content = &contents{res.Body, &Hashed{Reader: res.Body, End: func(sum []byte) error {
 		if want, ok := Digest(res.Trailer); !ok || want != hex.EncodeToString(sum) {
-			return errors.New("what came is not what was sent: its SHA-256 is another")
+			return errors.New("the received content does not have the SHA-256 that the server sent")
 		}
 		return nil
 	}}}
 	return res.Header.Get("Content-Type"), content, nil
 }
 
-// contents are those of what is closed, with its hash.
+// contents is the content of an answer, with its hash.
 type contents struct {
 	io.Closer
 	*Hashed
@@ -279,7 +279,7 @@ func (o *route) sendRequest(ctx context.Context, s *Server, args any, content io
 			req.Trailer.Set(digestName, digestOf(sum))
 			return nil
 		}}}
-		defer context.AfterFunc(ctx, func() { req.Body.Close() })() // net/http waits for a read that waits
+		defer context.AfterFunc(ctx, func() { req.Body.Close() })() // net/http waits for a blocked read
 		req.ContentLength = -1
 	}
 	if s.Token != "" {
@@ -290,7 +290,7 @@ func (o *route) sendRequest(ctx context.Context, s *Server, args any, content io
 		return nil, context.Cause(ctx)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // the socket's address is none that means anything to people
+		err = e.Err // drop the URL, which means nothing to people
 	}
 	if err != nil {
 		return nil, err
@@ -346,7 +346,7 @@ func (o *route) request(ctx context.Context, base string, args any) (*http.Reque
 	return req, err
 }
 
-// plain is a value as it stands in a path or a query.
+// plain formats a value for a path or a query.
 func plain(value json.RawMessage) string {
 	var s string
 	if json.Unmarshal(value, &s) == nil {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// Schemas keep to what the strictest clients take: one type each, a description everywhere, no references, no unions,
-// and nothing that depends on something else.
+// Schemas use only features that the strictest clients accept: one type each, a description everywhere, no
+// references, no unions, and no conditions.
 
-// members are written in the order of the form: models read from the top.
+// members are written in the order of the form, because models read from the top.
 type members []member
 
 type member struct {
@@ -40,12 +40,12 @@ func (m members) MarshalJSON() ([]byte, error) {
 // Schema returns the form as a JSON Schema.
 func (f Form) Schema() json.RawMessage { return raw(f.schema()) }
 
-// Brief returns the schema of an operation that nobody can call: what it needs, or its first field, without
+// Brief returns the schema of an unavailable operation: its required fields, or its first field, without
 // descriptions.
 func (f Form) Brief() json.RawMessage {
 	few := members{}
 	for i, one := range f.fields {
-		if !one.hidden && (one.required || i == 0) { // Gemini refuses tools that have no argument
+		if !one.hidden && (one.required || i == 0) { // Gemini refuses tools without arguments
 			few = append(few, member{one.name, members{{"type", one.kind}}})
 		}
 	}
@@ -55,7 +55,7 @@ func (f Form) Brief() json.RawMessage {
 func raw(schema members) json.RawMessage {
 	b, err := json.Marshal(schema)
 	if err != nil {
-		panic("operation: a schema can't be written as JSON: " + err.Error()) // our bug, found by any test
+		panic("operation: a schema can't be written as JSON: " + err.Error()) // a bug that any test finds
 	}
 	return b
 }
@@ -72,7 +72,7 @@ func (f Form) schema() members {
 		}
 	}
 	m := members{{"type", "object"}, {"properties", all}}
-	if len(required) > 0 { // an empty list is an error to validators of old drafts
+	if len(required) > 0 { // validators of old drafts reject an empty list
 		m = append(m, member{"required", required})
 	}
 	return append(m, member{"additionalProperties", false})
@@ -85,7 +85,7 @@ func (f field) schema() members {
 			m = append(m, member{name, value})
 		}
 	}
-	add("type", f.kind, f.kind != "") // else it is any JSON
+	add("type", f.kind, f.kind != "") // any JSON without a type
 	add("description", f.about, f.about != "")
 	switch f.kind {
 	case "string":
@@ -106,7 +106,7 @@ func (f field) schema() members {
 		}
 		example := *f.each
 		example.about = "An example of a name; any other will do. " + example.about
-		add("properties", members{{f.such, example.schema()}}, f.such != "") // Gemini refuses a tool, and all others of the call, whose object has none
+		add("properties", members{{f.such, example.schema()}}, f.such != "") // Gemini refuses a call if the object of one tool has none
 		add("additionalProperties", f.each.schema(), true)
 	}
 	add("default", f.fallback, len(f.fallback) > 0)

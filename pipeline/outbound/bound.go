@@ -11,7 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// relayed returns the configuration of the relay. Leases of a session change, so the relay asks each time.
+// relayed returns the configuration of the relay. It queries the leases for each request, because those of a session
+// change.
 func (o *Session) relayed() relay.Config {
 	return relay.Config{
 		Secrets:      o.secrets,
@@ -35,7 +36,7 @@ func (o *Session) secrets() []relay.Secret {
 	headers := o.bounds.Headers
 	o.mu.Unlock()
 	for _, b := range o.leases().Bound() {
-		if b.Header != "" && !slices.Contains(headers, b.Name) { // of rules that were replaced
+		if b.Header != "" && !slices.Contains(headers, b.Name) { // from replaced rules
 			continue
 		}
 		known, ok := o.names.Load(b.Placeholder)
@@ -49,13 +50,12 @@ func (o *Session) secrets() []relay.Secret {
 	return all
 }
 
-// names are where a secret may go. What was bound without a port goes there over TLS only; whoever names a
-// port knows what speaks there, such as a service inside one's own network. On the ports of TLS that is TLS:
-// a program that says http there would have the value travel unencrypted, which nobody meant.
+// names are the hosts that may receive a secret. A secret that was bound without a port is sent over TLS only; a port
+// in the binding means that its owner knows its service, for example in an internal network. On the ports of TLS it
+// must be TLS: a program that uses http there would send the value unencrypted, which nobody intended.
 type names struct{ all, ports egress.Policy }
 
-// namesOf reads patterns, which were checked when the secret was bound: what is not understood gets
-// no value.
+// namesOf parses patterns, which were checked when the secret was bound: an invalid one matches nothing.
 func namesOf(hosts []string) (n names) {
 	n.all, _ = egress.NewPolicy(hosts, nil)
 	n.ports, _ = egress.NewPolicy(slices.DeleteFunc(slices.Clone(hosts), func(h string) bool {
@@ -68,12 +68,12 @@ func namesOf(hosts []string) (n names) {
 func (n names) allows(name string, port int) bool      { return n.all.Decide(name, port).Allowed }
 func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(name, port).Allowed }
 
-// InspectsTLS reports whether TLS can be ended on the way, as bound secrets need it.
+// InspectsTLS reports whether the session can terminate TLS, as bound secrets need it.
 func (o *Session) InspectsTLS() bool { return o.HasRoute() && o.relay.Authority() != nil }
 
-// env tells programs that heed variables where the certificates are that they are to trust; those that
-// heed none find them in the system's bundle. Where nothing can be reached, it tells those that would try again for
-// a minute, also after they were told that there is no such name.
+// env returns variables with the location of our certificates for programs that use them; others find the
+// certificates in the system's bundle. Without network access, it disables retries of programs that would try again
+// for a minute after a failed lookup.
 func (o *Session) env() []string {
 	switch {
 	case !o.HasRoute():
@@ -84,7 +84,7 @@ func (o *Session) env() []string {
 	var env []string
 	for _, name := range []string{
 		"SSL_CERT_FILE",       // OpenSSL, and so Python and Ruby; Go; uv
-		"REQUESTS_CA_BUNDLE",  // Python's requests, which has a bundle of its own
+		"REQUESTS_CA_BUNDLE",  // Python's requests, which has its own bundle
 		"CURL_CA_BUNDLE",      // curl
 		"NODE_EXTRA_CA_CERTS", // Node
 		"GIT_SSL_CAINFO",      // git

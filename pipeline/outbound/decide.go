@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// decide implements egress.Config.Decide: what the run has named, then the policy, then what people
-// have approved, then a person.
+// decide implements egress.Config.Decide: it checks the hosts that the run named, the policy, approvals, and finally
+// asks a person.
 func (o *Session) decide(ctx context.Context, name string, port int) egress.Decision {
 	o.mu.Lock()
 	t, within := o.scope, o.bounds.Within
@@ -25,7 +25,7 @@ func (o *Session) decide(ctx context.Context, name string, port int) egress.Deci
 		}
 	}
 	d := decisionOf(o.cfg.Policy, name, port)
-	if _, denied := o.cfg.Policy.Denied(name, port); d.Allowed || denied { // denied is also what is no name
+	if _, denied := o.cfg.Policy.Denied(name, port); d.Allowed || denied { // an invalid name is denied too
 		return d
 	}
 	if granted := decisionOf(Approved(o.cfg.Approvals, o.question(t)), name, port); granted.Allowed {
@@ -36,13 +36,13 @@ func (o *Session) decide(ctx context.Context, name string, port int) egress.Deci
 		return d
 	}
 	if port == 0 {
-		d.Allowed, d.Ask, d.Reason = true, "", "a person is asked when it is connected to"
+		d.Allowed, d.Ask, d.Reason = true, "", "a person is asked at the first connection"
 		return d
 	}
 	return o.askPerson(ctx, t, d)
 }
 
-// decisionOf asks a policy about a port, or about any for 0.
+// decisionOf returns a policy's decision about a port, or about any port for 0.
 func decisionOf(p egress.Policy, name string, port int) egress.Decision {
 	if port == 0 {
 		return p.Lookup(name)
@@ -50,7 +50,7 @@ func decisionOf(p egress.Policy, name string, port int) egress.Decision {
 	return p.Decide(name, port)
 }
 
-// Approved is the policy of what people have approved for whoever would ask q: see approval.Broker.GrantsFor.
+// Approved returns the policy of the approvals in force for a caller that would ask q: see approval.Broker.GrantsFor.
 func Approved(b *approval.Broker, q approval.Question) egress.Policy {
 	if b == nil {
 		return egress.Policy{}
@@ -60,7 +60,7 @@ func Approved(b *approval.Broker, q approval.Question) egress.Policy {
 		patterns = append(patterns, g.Question.What)
 	}
 	p, err := egress.NewPolicy(patterns, nil)
-	if err != nil { // an approval of what is no pattern allows nothing
+	if err != nil { // an approval of an invalid pattern allows nothing
 		return egress.Policy{}
 	}
 	return p
@@ -70,13 +70,13 @@ func (o *Session) question(t Scope) approval.Question {
 	return approval.Question{Kind: approval.Egress, Namespace: o.cfg.Namespace, Session: o.cfg.Session, Run: t.Run, CodeSHA256: t.Code}
 }
 
-// askPerson waits for a person. The connection waits with it, and the program's time goes on.
+// askPerson waits for a person's answer. The connection waits too, and the program's time limit goes on.
 func (o *Session) askPerson(ctx context.Context, t Scope, d egress.Decision) egress.Decision {
 	q := o.question(t)
-	q.Client, q.CodeOf, q.CodeSHA256 = t.Client, t.Code, "" // whoever is asked about a name is not asked about the code
+	q.Client, q.CodeOf, q.CodeSHA256 = t.Client, t.Code, "" // the question is about the host, not about the code
 	q.What = d.Ask
 	if o.leases().Redact(d.Ask) != d.Ask {
-		d.Ask, d.Reason = "", "there is a secret in the name, so nobody is asked about it"
+		d.Ask, d.Reason = "", "the name contains a secret, so no person is asked about it"
 		return d
 	}
 	q.Reason = "a running program connects to it"
@@ -88,12 +88,12 @@ func (o *Session) askPerson(ctx context.Context, t Scope, d egress.Decision) egr
 	case err != nil && ctx.Err() == nil:
 		d.Reason = fmt.Sprintf("a person can't be asked about %s: %v", d.Name, err)
 	case err != nil:
-		d.Reason = fmt.Sprintf("nobody had answered whether %s may be reached when the program gave up: ask for the domain %s", d.Name, q.What)
+		d.Reason = fmt.Sprintf("nobody approved %s before the program gave up: ask for the domain %s", d.Name, q.What)
 	case a.Allowed:
 		d.Allowed, d.Ask = true, ""
 		d.Reason = fmt.Sprintf("approved by %s until %s", answeredBy(a), a.Until.UTC().Format(time.RFC3339))
-	case a.IsTimeout(): // somebody may answer yet
-		d.Reason = fmt.Sprintf("whether %s may be reached: %s", d.Name, a.Reason)
+	case a.IsTimeout(): // a later question may be answered
+		d.Reason = fmt.Sprintf("%s was not approved: %s", d.Name, a.Reason)
 	default:
 		d.Ask, d.Reason = "", fmt.Sprintf("%s was denied by %s", d.Name, answeredBy(a))
 		if a.Reason != "" {

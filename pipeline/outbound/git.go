@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// gitUsers are the user names that go with tokens of these names. Most services look at the token
-// alone. A user name that stands in a URL is stronger.
+// gitUsers are the user names for tokens of these names. Most services check only the token. A user name in a URL
+// takes precedence.
 var gitUsers = map[string]string{
 	"GITHUB_TOKEN":            "x-access-token",
 	"GH_TOKEN":                "x-access-token",
@@ -30,20 +30,19 @@ var gitUsers = map[string]string{
 	"AZURE_DEVOPS_EXT_PAT":    anyUser,
 }
 
-// anyUser goes with a token whose service does not look at the user.
+// anyUser is the user name for services that ignore it.
 const anyUser = "git"
 
-// GitEnv returns the variables by which git uses the bound secrets that were leased, on top of env, the
-// program's own: what that configures in this way stays, and nothing is returned if git could not read it.
+// GitEnv returns variables that make git use the bound secrets that were leased, in addition to env, the program's
+// own: settings in env stay, and nothing is returned if git could not read them.
 //
-// Git learns the placeholders from a credential helper, which it asks only once a host wants to know
-// who is there: other hosts, also those that one redirects to, are told nothing, and submodules and LFS
-// find it, too. Where every request has to carry the secret, it is sent without being asked for, in a
-// header for that host. Git then also sends the header, with the placeholder, to where that host
-// redirects it; there it is worth nothing.
+// Git gets the placeholders from a credential helper, which it calls only when a host requests authentication: other
+// hosts, including targets of redirects, receive nothing, and submodules and LFS use it too. If every request must
+// carry the secret, it is sent without a request, in a header for that host. Git then also sends the header, with the
+// placeholder, to targets of redirects of that host; there it is worthless.
 //
-// In *.example.com, git takes the star for one label: a.b.example.com has to be bound by its own name.
-// Of several secrets for one host, those whose name is that of a known token go first.
+// In *.example.com, git's star matches one label: a.b.example.com must be bound by its own name. Of several secrets
+// for one host, those with the name of a known token come first.
 func (o *Session) GitEnv(env []string) []string {
 	if !o.HasRoute() {
 		return nil
@@ -55,7 +54,7 @@ func (o *Session) GitEnv(env []string) []string {
 	}
 	var more []string
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "GIT_TERMINAL_PROMPT=") }) {
-		more = append(more, "GIT_TERMINAL_PROMPT=0") // there is nobody who could answer
+		more = append(more, "GIT_TERMINAL_PROMPT=0") // nobody could answer a prompt
 	}
 	for i, s := range settings {
 		n := strconv.Itoa(count + i)
@@ -64,7 +63,7 @@ func (o *Session) GitEnv(env []string) []string {
 	return append(more, "GIT_CONFIG_COUNT="+strconv.Itoa(count+len(settings)))
 }
 
-// gitCount returns how many settings env has already. The last variable of a name counts.
+// gitCount returns the number of settings in env. The last variable of a name counts.
 func gitCount(env []string) (count int, ok bool) {
 	for _, kv := range slices.Backward(env) {
 		if text, is := strings.CutPrefix(kv, "GIT_CONFIG_COUNT="); is && text != "" {
@@ -109,7 +108,7 @@ func gitRank(name string) int {
 	return 1
 }
 
-// gitURLs returns the URLs by which git calls the hosts of this pattern, as far as the secret may go there: see names.
+// gitURLs returns git's URLs for the hosts of this pattern that may receive the secret: see names.
 func gitURLs(pattern string) []string {
 	name, port, named := strings.Cut(strings.ToLower(pattern), ":")
 	name = strings.TrimSuffix(name, ".")

@@ -1,5 +1,5 @@
-// Package outbound holds the egress sessions of sandboxes: the policy of one sandbox by name, the questions to people
-// about the rest, and the gateway that enforces both.
+// Package outbound has the egress sessions of sandboxes: each has the policy of one sandbox by name, the questions to
+// people about other hosts, and the gateway that enforces both.
 package outbound
 
 import (
@@ -23,53 +23,54 @@ import (
 
 // Config describes an egress session.
 type Config struct {
-	Policy      egress.Policy // what may be reached without a person
-	Bounds                    // until Narrow replaces them
+	Policy      egress.Policy // hosts that are allowed without a person
+	Bounds                    // initial bounds, until Narrow
 	Changes     bool          // Narrow may be called
-	Ports       []int         // on which the gateway listens; without any, the sandbox only learns that names can't be reached
-	Ask         bool          // a person is asked about names that the policy neither allows nor denies
+	Ports       []int         // ports of the gateway; without any, it only refuses
+	Ask         bool          // ask a person about hosts that the policy neither allows nor denies
 	Approvals   *approval.Broker
 	Dialer      *egress.Dialer
-	Idle        time.Duration // of a connection; 0 is the gateway's default
-	Connections int           // at once; likewise
+	Idle        time.Duration // idle timeout of a connection; 0 is the gateway's default
+	Connections int           // maximum of concurrent ones; likewise
 	Budget      *egress.Budget
 
-	Roots *x509.CertPool // that names with bound secrets are verified with; nil are the machine's
+	Roots *x509.CertPool // verify hosts with bound secrets; nil: the system roots
 
 	Namespace, Session string
-	Leases             func() vault.Leases // of the sandbox so far
-	TrustCA            bool                // secrets may be bound to names, so programs have to trust our certificates
-	Record             Record              // of what is decided while no Scope is entered
+	Leases             func() vault.Leases // current leases of the sandbox
+	TrustCA            bool                // secrets may be bound to hosts, so programs must trust our certificates
+	Record             Record              // records decisions outside of any Scope
 }
 
-// Bounds narrow what an egress session lets out. The zero value does not.
+// Bounds narrow an egress session. The zero value does not.
 type Bounds struct {
-	Within  *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
-	Without []netip.Prefix // addresses that are not connected to, whatever name leads there
-	Headers []string       // names of the leased secrets that requests are given as headers; of others, none is
+	Within  *egress.Policy // upper bound of the allowed hosts: nil is unbounded
+	Without []netip.Prefix // addresses that are refused, under any name
+	Headers []string       // names of leased secrets that are added to requests as headers
 }
 
-// Record makes a decision durable, before anything leaves. An error refuses what was allowed.
+// Record makes a decision durable before any data leaves. Its error refuses an allowed connection.
 type Record func(ctx context.Context, d egress.Decision) error
 
-// Scope is the policy and the record of one run in a sandbox. After Records the sandbox's own apply again.
+// Scope is the policy and the record of one run in a sandbox. After EndScope, the sandbox's own apply again.
 type Scope struct {
 	Run    string
-	Client string         // whose agent it is, for people who are asked
-	Code   string         // SHA-256 of the code in hex: an approval may be for that alone
-	Head   func() string  // the beginning of the code, free of secrets; may be nil
-	Within *egress.Policy // instead of the sandbox's; nil is that
+	Client string         // the agent's program, for people who are asked
+	Code   string         // SHA-256 of the code in hex: an approval may be limited to it
+	Head   func() string  // beginning of the code, redacted; may be nil
+	Within *egress.Policy // replaces the sandbox's; nil keeps that
 	Ask    func(context.Context, *approval.Pending)
 	Record Record
 }
 
-// Session is the egress session of one sandbox: Shape before the sandbox is started, Attach to it, and Records at the
-// end of a run. A nil Session lets nothing out, and answers no look-up. Its methods may be called concurrently.
+// Session is the egress session of one sandbox: call PrepareSpec before the sandbox starts, Attach for it, and
+// EndScope at the end of a run. A nil Session allows nothing, and answers no lookups. Its methods may be called
+// concurrently.
 type Session struct {
 	cfg   Config
 	relay *relay.Relay
 
-	names sync.Map // placeholder of a bound secret -> names, where it may go
+	names sync.Map // placeholder of a bound secret -> names that may receive it
 
 	mu      sync.Mutex
 	bounds  Bounds
@@ -77,10 +78,10 @@ type Session struct {
 	gateway *egress.Gateway
 }
 
-// scope is that of the sandbox itself.
+// scope returns the scope of the sandbox itself.
 func (c Config) scope() Scope { return Scope{Run: c.Session, Record: LimitRows(c.Record)} }
 
-// New returns an egress session that no sandbox has yet.
+// New returns an egress session without a sandbox.
 func New(c Config) (*Session, error) {
 	o := &Session{cfg: c, bounds: c.Bounds, scope: c.scope()}
 	if !o.HasRoute() {
@@ -88,15 +89,15 @@ func New(c Config) (*Session, error) {
 	}
 	var err error
 	if o.relay, err = relay.New(o.relayed()); err != nil {
-		return nil, fmt.Errorf("make the sandbox's certificate authority: %w", err)
+		return nil, fmt.Errorf("create the sandbox's certificate authority: %w", err)
 	}
 	return o, nil
 }
 
-// HasRoute reports whether the session can ever reach anything.
+// HasRoute reports whether the session can ever reach any host.
 func (o *Session) HasRoute() bool { return o != nil && len(o.cfg.Ports) > 0 }
 
-// PrepareSpec adds to spec what the sandbox needs for Attach, and returns variables for its programs.
+// PrepareSpec adds the requirements of Attach to spec, and returns variables for programs.
 func (o *Session) PrepareSpec(spec *backends.Spec) (env []string) {
 	if spec.DNS = o != nil; o.HasRoute() {
 		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
@@ -104,13 +105,13 @@ func (o *Session) PrepareSpec(spec *backends.Spec) (env []string) {
 	return o.env()
 }
 
-// MissingPorts returns the ports that a policy opens and on which the gateway does not listen.
+// MissingPorts returns the ports that a policy needs and the gateway lacks.
 func (o *Session) MissingPorts(p egress.Policy) []int {
 	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
 }
 
-// Attach starts the gateway inside the sandbox, and enters a scope that has a record. Closing the sandbox that is
-// returned ends that, too; with an error it is the one that was given.
+// Attach starts the gateway inside the sandbox, and enters the scope if it has a record. Closing the returned sandbox
+// closes the gateway too; with an error, it is the original sandbox.
 func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, error) {
 	if o == nil {
 		return sandbox, nil
@@ -119,11 +120,11 @@ func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, e
 		o.SetScope(t)
 	}
 	g := sandbox.Gateway()
-	if g.DNS == nil && !o.HasRoute() { // nothing leaves all the same, and nobody learns what was wanted
+	if g.DNS == nil && !o.HasRoute() { // traffic is blocked anyway, only attempts go unrecorded
 		return sandbox, nil
 	}
 	if g.DNS == nil || g.DNSStream == nil {
-		return sandbox, errors.New("the backend's sandbox has no way out")
+		return sandbox, errors.New("the backend's sandbox has no egress")
 	}
 	gateway := egress.Open(egress.Config{
 		Decide: o.decide, Decided: o.recordDecision, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).DialWithout(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
@@ -134,7 +135,7 @@ func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, e
 	return withGateway{sandbox, gateway}, nil
 }
 
-// withGateway is a sandbox that closes its gateway, too.
+// withGateway is a sandbox that closes its gateway too.
 type withGateway struct {
 	backends.Sandbox
 	gateway *egress.Gateway
@@ -145,8 +146,7 @@ func (g withGateway) Close() error {
 	return g.Sandbox.Close()
 }
 
-// SetScope has decisions made and recorded in scope t, until Records. Connections that stand and that t may not
-// make are ended.
+// SetScope makes decisions use scope t, until EndScope. It closes existing connections that t does not allow.
 func (o *Session) SetScope(t Scope) {
 	if o == nil {
 		return
@@ -164,8 +164,8 @@ func (o *Session) SetScope(t Scope) {
 // CanNarrow reports whether Narrow may be called.
 func (o *Session) CanNarrow() bool { return o != nil && o.cfg.Changes }
 
-// Narrow replaces the bounds, and ends the connections that stand: to which address they lead is not known any more. A
-// session that leads nowhere has none.
+// Narrow replaces the bounds, and closes all connections, because their original addresses are no longer known. A
+// session without a route has none.
 func (o *Session) Narrow(b Bounds) {
 	if o == nil {
 		return
@@ -185,7 +185,7 @@ func (o *Session) excluded() []netip.Prefix {
 	return o.bounds.Without
 }
 
-// EndScope ends the scope, and returns the decisions since the one before it.
+// EndScope ends the scope, and returns the decisions since the previous one.
 func (o *Session) EndScope() []egress.Record {
 	if o == nil {
 		return nil
@@ -200,11 +200,11 @@ func (o *Session) EndScope() []egress.Record {
 	return gateway.TakeRecords()
 }
 
-// maxRows is how many decisions of one scope are rows of their own: a program that looks a million
-// names up must not fill the log. The rest is in the row of the run's end, as a number.
+// maxRows bounds the decisions of one scope with rows of their own: a program that looks up a million names must not
+// fill the log. The row of the run's end has the total.
 const maxRows = 200
 
-// LimitRows returns a record of one scope that leaves out refusals beyond a number.
+// LimitRows returns a record for one scope that skips refusals beyond maxRows.
 func LimitRows(record Record) Record {
 	var written atomic.Int64
 	return func(ctx context.Context, d egress.Decision) error {
@@ -213,7 +213,7 @@ func LimitRows(record Record) Record {
 		case !d.Allowed && (n > maxRows || record == nil):
 			return nil
 		case record == nil:
-			return errors.New("there is nowhere to record it")
+			return errors.New("there is no record for it")
 		}
 		return record(ctx, d)
 	}

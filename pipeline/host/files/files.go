@@ -1,23 +1,22 @@
-// Package files reaches files of the host below directories that were allowed, and nowhere else.
+// Package files accesses files of the host below allowed directories, and nowhere else.
 //
-// What holds on Linux, also while somebody else renames, links and mounts below such a directory:
-//   - The directory is opened once, and what lies below it by openat2 with RESOLVE_BENEATH: no "..", absolute link
-//     or magic link leads out. No link below it is followed at all, also none that stays inside: what is named is
-//     what is opened, judged and recorded. A link in the name of the directory itself is followed if the
-//     operator's configuration has it and no program can have left it (see hostfs), and not if it is in an approval.
-//   - Only regular files are read and written, of file systems that keep files. Nothing else is so much as
-//     opened: a fifo can't hold us up, and no device notices.
+// Its promises on Linux, even while other processes rename, link and mount below such a directory:
+//   - The directory is opened once, and paths below it by openat2 with RESOLVE_BENEATH: no "..", absolute link
+//     or magic link leads out. Links below it are not followed, even if they stay inside: the named file is the one
+//     that is opened, checked and recorded. A link in the path of the directory itself is followed if the
+//     operator's configuration has it and no program can have created it (see hostfs), but not in an approval.
+//   - Only regular files are read and written, on ordinary file systems. Nothing else is even opened: a fifo can't
+//     block us, and no device notices.
 //   - Files of sandboxmcp's own are refused under every name: below a directory, by a bind mount, by a hard link.
-//   - Files with credentials, and for writing hidden ones and others that the host may run or obey by itself, are
+//   - Files with credentials, and for writing also hidden ones and others that the host may run or obey by itself, are
 //     refused unless a root names them: see Guard.
-//   - What is replaced is replaced as a whole, or not at all.
+//   - Files are replaced as a whole, or not at all.
 //
-// What does not: a FUSE or network file system that hangs holds up whoever reads it. Whoever may rename a directory
-// that is being written to out of the root takes the file along, which they could do afterwards as well. Names that
-// are the same to a file system that ignores case are compared so everywhere, but file systems exist that
-// take still other names for the same file.
+// Limits: a FUSE or network file system that hangs blocks its reader. A process that may rename a directory out of the
+// root while a file is written there takes the file along, which it could do afterwards as well. Names that a file
+// system without case treats as equal are compared that way everywhere, but some file systems equate still other names.
 //
-// Elsewhere than on Linux from 5.6 on, all is refused: there is no weaker walk.
+// On other systems than Linux 5.6 or newer, all access is refused: there is no weaker implementation.
 package files
 
 import (
@@ -33,22 +32,22 @@ import (
 // Root is a directory that is allowed with all below it, or one file.
 type Root struct {
 	Path  string // absolute and clean
-	Write bool   // also for writing; reading is always allowed
-	Exact bool   // Path must lead through no link: a person approved these words, and not what a link makes of them
+	Write bool   // allows writing too; reading is always allowed
+	Exact bool   // Path must not contain links: a person approved this path, not a link's target
 }
 
-// Access lists the roots and bounds of a caller. The zero value allows nothing.
+// Access has the roots and bounds of a caller. The zero value allows nothing.
 type Access struct {
 	Roots    []Root
 	Guard    Guard
-	MaxBytes int64 // bytes of one file that are read or written
+	MaxBytes int64 // maximum size of a file to read or write, in bytes
 }
 
-// Denial is an error that policy is the reason of.
+// Denial is an error because of policy.
 type Denial struct {
 	Path    string
 	Why     string
-	Outside bool // no root holds it: a person could allow one
+	Outside bool // no root covers the path: a person could allow one
 }
 
 func (d *Denial) Error() string { return fmt.Sprintf("%q %s", d.Path, d.Why) }
@@ -57,11 +56,11 @@ func deny(name, format string, args ...any) error {
 	return &Denial{Path: name, Why: fmt.Sprintf(format, args...)}
 }
 
-// longest is the longest path that Linux takes, in bytes.
+// longest is the maximum length of a path on Linux, in bytes.
 const longest = 4095
 
-// Clean returns a path as it is compared: absolute, without "." and doubled slashes. One with ".." in it is refused,
-// since what that means depends on where links lead.
+// Clean returns a path in the form for comparisons: absolute, without "." and doubled slashes. It refuses "..", whose
+// meaning depends on links.
 func Clean(name string) (string, error) {
 	switch {
 	case strings.ContainsRune(name, 0):
@@ -76,7 +75,7 @@ func Clean(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// file is Clean for what can't be a directory.
+// file is Clean for a path that must not be a directory.
 func file(name string) (string, error) {
 	clean, err := Clean(name)
 	if err == nil && (strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.")) {
@@ -85,17 +84,17 @@ func file(name string) (string, error) {
 	return clean, err
 }
 
-// relative returns name relative to dir, which holds it.
+// relative returns name relative to dir, which contains it.
 func relative(name, dir string) string {
 	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"), ".")
 }
 
-// Holds reports whether the words of a root cover a path, without a look at either.
+// Holds reports whether a root covers a path, by name only.
 func (a Access) Holds(name string, write bool) bool {
 	return slices.ContainsFunc(a.Roots, func(r Root) bool { return paths.Within(name, r.Path) && (r.Write || !write) })
 }
 
-// Describe puts into words which directories are allowed, for a caller that was refused.
+// Describe lists the allowed directories for a caller that was refused.
 func (a Access) Describe() string {
 	if len(a.Roots) == 0 {
 		return "no directory is allowed"
@@ -124,18 +123,18 @@ type Entry struct {
 	Size int64  `json:"size" about:"Its size in bytes."`
 }
 
-// What Write does about a file that is there.
+// Modes of Write for an existing file.
 const (
-	Create    = "create"    // refuses
+	Create    = "create"    // fails
 	Overwrite = "overwrite" // replaces it as a whole
-	Append    = "append"    // writes behind its end
+	Append    = "append"    // appends to it
 )
 
-// Written describes a file that was written. Without Had there was none before.
+// Written describes a written file. Without Had, it did not exist before.
 type Written struct {
 	Had    bool
-	Before []byte // what was in it, unless that is more than may be read: then Large
+	Before []byte // previous content, unless it exceeds MaxBytes: then Large is set
 	Large  bool
-	Size   int64    // of all of it now
-	Notes  []string // what of the old file was not kept
+	Size   int64    // new size of the whole file
+	Notes  []string // attributes of the old file that were lost
 }

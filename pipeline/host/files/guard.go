@@ -10,19 +10,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
-// Guard knows what is refused although a root holds it.
+// Guard refuses files even though a root covers them.
 type Guard struct {
 	own     backends.Hidden
 	ownIDs  []identity
 	ours    []string
-	private []string // places of credentials in the home directory
-	traps   []string // names of what the host obeys, and behind them its places
+	private []string // paths of credentials in the home directory
+	traps   []string // names of files that the host obeys, then their paths
 	obeyed  []string
 }
 
-// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home directory; "" is no home.
-// obeyed is what programs of this machine take commands from, besides what is known here: absolute paths, and names of
-// files in any directory.
+// NewGuard locates sandboxmcp's own files, and the credentials in a home directory; "" is no home. obeyed are further
+// files that programs of this machine obey: absolute paths, and names in any directory.
 func NewGuard(own []string, home string, obeyed []string) Guard {
 	g := Guard{own: backends.LocateHidden(own), ours: own, ownIDs: identities(own)}
 	for _, name := range obeyed {
@@ -31,7 +30,7 @@ func NewGuard(own []string, home string, obeyed []string) Guard {
 			continue
 		}
 		g.obeyed = append(g.obeyed, name)
-		if dir, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil { // what is not there yet may not be made either
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil { // a missing file must not be created either
 			g.obeyed = append(g.obeyed, filepath.Join(dir, filepath.Base(name)))
 		}
 		if real, err := filepath.EvalSymlinks(name); err == nil {
@@ -46,16 +45,16 @@ func NewGuard(own []string, home string, obeyed []string) Guard {
 	return g
 }
 
-// spot is what one access is about, once its root is open.
+// spot is the target of one access, once its root is open.
 type spot struct {
 	root    Root
-	asked   string // the path as it was asked for
-	real    string // as the kernel has it: the root's links are followed, and there are no others
-	base    string // the root as the kernel has it
+	asked   string // the requested path
+	real    string // the kernel's path: the root's links are resolved, and there are no others
+	base    string // the root in the kernel's path
 	private privatePlaces
 }
 
-// privatePlaces are the private places that a root does not name, looked up once for each access: a list may be of many
+// privatePlaces are the private places that a root does not name, looked up once per access: a list may cover many
 // directories.
 type privatePlaces struct {
 	places []string
@@ -68,11 +67,11 @@ func (g Guard) privatePlaces(r Root) privatePlaces {
 	return privatePlaces{places, backends.LocateHidden(places), identities(places)}
 }
 
-// check refuses by name.
+// check refuses a spot by its name.
 func (g Guard) check(s spot, write bool) error {
 	for _, name := range []string{s.asked, s.real} {
 		place := g.own.PlaceAround(name)
-		for _, o := range g.ours { // what is not there yet is nowhere, and may not be made either
+		for _, o := range g.ours { // missing files have no real path, and must not be created either
 			if paths.Within(name, o) {
 				place = o
 			}

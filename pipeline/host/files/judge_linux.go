@@ -27,8 +27,8 @@ func identities(places []string) (all []identity) {
 	return all
 }
 
-// inspect opens what is at a path below the root, and judges that rather than its name: kind is what it must be. Only a
-// directory may be opened for more than to be looked at, since nobody notices that.
+// inspect opens a path below the root, and checks the opened file instead of its name: kind is its required type.
+// Only directories may be opened with other flags than O_PATH, because that has no side effect.
 func (a Access) inspect(d *rootedPath, kind uint32, flags int) (f *os.File, st unix.Stat_t, err error) {
 	if f, err = d.open(d.rel, flags); err != nil {
 		return nil, st, err
@@ -44,7 +44,7 @@ func (a Access) judge(d *rootedPath, f *os.File, kind uint32, st *unix.Stat_t) e
 	var system unix.Statfs_t
 	err := errors.Join(unix.Fstat(int(f.Fd()), st), unix.Fstatfs(int(f.Fd()), &system))
 	if err != nil {
-		return fmt.Errorf("look at %q: %w", d.asked, err)
+		return fmt.Errorf("inspect %q: %w", d.asked, err)
 	}
 	if got := st.Mode & unix.S_IFMT; got != kind {
 		return deny(d.asked, "is %s, and not %s", kinds[got], kinds[kind])
@@ -70,8 +70,8 @@ func (a Access) judge(d *rootedPath, f *os.File, kind uint32, st *unix.Stat_t) e
 	return nil
 }
 
-// climb goes from a file up to its root, and refuses if it meets something that is not to be reached: a bind
-// mount may show it under another name.
+// climb walks from a file up to its root, and refuses forbidden identities on the way: a bind mount may show them
+// under another name.
 func climb(d *rootedPath, st unix.Stat_t, forbidden []identity) error {
 	for at := d.rel; ; {
 		if slices.Contains(forbidden, identityOf(&st)) {
@@ -93,13 +93,13 @@ func climb(d *rootedPath, st unix.Stat_t, forbidden []identity) error {
 	}
 }
 
-// otherName looks for a file with more than one name below places, and returns the place that it is in.
+// otherName searches places for a hard link of a file, and returns the place that contains one.
 func otherName(id identity, places []string) string {
 	for _, place := range places {
 		found := false
 		_ = filepath.WalkDir(place, func(name string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
-				return nil // what can't be read by us can't be read here either
+				return nil // unreadable for us, so unreadable here too
 			}
 			var st unix.Stat_t
 			if unix.Lstat(name, &st) == nil && identityOf(&st) == id {
@@ -120,7 +120,7 @@ var kinds = map[uint32]string{
 	unix.S_IFIFO: "a fifo", unix.S_IFSOCK: "a socket", unix.S_IFCHR: "a device", unix.S_IFBLK: "a device",
 }
 
-// kernels are file systems in which to read or write a file means something else: statfs(2).
+// kernels are file systems of the kernel, where reading or writing a file has side effects: statfs(2).
 var kernels = []uint32{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC,
 	unix.BPF_FS_MAGIC, unix.SECURITYFS_MAGIC, unix.DEVPTS_SUPER_MAGIC, unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.BINFMTFS_MAGIC,

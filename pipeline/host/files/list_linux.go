@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxNames is how many names of one directory are read: they are in memory, to be sorted.
+// maxNames bounds the names of one directory, which are sorted in memory.
 const maxNames = 200_000
 
-// List returns what is in a directory, sorted, and with deep also what is in those below it, at most most entries.
-// more says that there are others. No link is followed, and no directory is looked into that is kept from agents.
+// List returns the entries of a directory, sorted, and with deep those of its subdirectories, at most limit entries.
+// more reports that there are others. It follows no links, and skips the content of directories that are hidden from
+// agents.
 func (a Access) List(ctx context.Context, name string, deep bool, limit int) (all []Entry, more bool, err error) {
 	name, err = Clean(name)
 	if err != nil {
@@ -35,7 +36,7 @@ func (a Access) List(ctx context.Context, name string, deep bool, limit int) (al
 	return l.all, l.more, err
 }
 
-var errEnough = errors.New("there are as many entries as were asked for")
+var errEnough = errors.New("the limit of entries is reached")
 
 type lister struct {
 	Access
@@ -45,7 +46,7 @@ type lister struct {
 	more  bool
 }
 
-// directory lists the directory at rest, which is called to in the list.
+// directory lists the directory rel under the name to.
 func (l *lister) directory(ctx context.Context, d *rootedPath, rel, to string) error {
 	here := &rootedPath{d.spot, d.dir, rel}
 	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rel)
@@ -74,7 +75,7 @@ func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, r
 	}
 	var st unix.Stat_t
 	if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return nil // gone
+		return nil // removed meanwhile
 	}
 	if len(l.all) == l.limit {
 		return errEnough
@@ -95,5 +96,5 @@ func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, r
 	if err := l.directory(ctx, d, rel, to); errors.Is(err, errEnough) || ctx.Err() != nil {
 		return err
 	}
-	return nil // what is refused or can't be read below is not listed, and its name is
+	return nil // list the name of an unreadable directory, but not its content
 }

@@ -5,8 +5,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
-// privateNames are files and directories that hold credentials wherever they are, or that tools look for them in,
-// written as [trap.Match] takes them.
+// privateNames are files and directories with credentials, at any path, in the syntax of [trap.Match].
 var privateNames = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".config/hub", ".config/glab-cli", ".config/doctl", ".config/rclone",
 	".config/op", ".config/sops", ".config/git/credentials", ".docker/config.json", ".docker/contexts", ".netrc", "_netrc", ".git-credentials",
@@ -19,27 +18,26 @@ var privateNames = []string{
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
 }
 
-// privateAtHome are private in a home directory, and ordinary files elsewhere.
+// privateAtHome are private only in a home directory.
 var privateAtHome = []string{".npmrc", ".yarnrc.yml", ".config/pip", ".pip", ".condarc", ".s3cfg", ".boto", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".config/gcloud", ".mozilla", ".password-store"}
 
-// privateOfSystem are those of the whole machine.
+// privateOfSystem are the private files of the machine.
 var privateOfSystem = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d",
 	"/etc/krb5.keytab", "/etc/kubernetes", "/etc/NetworkManager/system-connections", "/var/run/secrets", "/run/secrets"}
 
-// named returns what in the spot's path is the first of names, as far as the root's own path does not have it; "" if
-// there is nothing.
+// named returns the first of names in the spot's path, unless the root's own path contains it; "" if there is none.
 func (s spot) named(names []string) string {
 	if what := trap.Match(s.asked, s.root.Path, names); what != "" {
 		return what
 	}
 	known := s.base
 	if s.base != s.root.Path {
-		known = "/" // that a link leads there names nothing
+		known = "/" // a link to it does not name it
 	}
 	return trap.Match(s.real, known, names)
 }
 
-// inside returns which of these places the spot is in, unless the root is in it, too.
+// inside returns the place that contains the spot, unless it contains the root too.
 func (s spot) inside(places []string) string {
 	for _, p := range places {
 		for _, name := range []string{s.asked, s.real} {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read returns a whole file. It never waits for one.
+// Read returns a whole file. It never blocks on one.
 func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
 	name, err := file(name)
 	if err != nil {
@@ -29,7 +29,7 @@ func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
 	return a.all(ctx, name, found, st.Size)
 }
 
-// all reads what was judged, and nothing that has taken its place. It may grow meanwhile.
+// all reads the inspected file, and nothing that has replaced it. The file may grow meanwhile.
 func (a Access) all(ctx context.Context, name string, found *os.File, size int64) ([]byte, error) {
 	if size > a.MaxBytes {
 		return nil, a.tooLarge(name, size)
@@ -53,7 +53,7 @@ func (a Access) tooLarge(name string, size int64) error {
 	return deny(name, "has %d bytes or more, and at most %d are read or written at once", size, a.MaxBytes)
 }
 
-// contextReader reads until its context ends.
+// contextReader is a reader that fails when its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
-// A file that is being written has such a name, and a lock that ends with whoever writes it.
+// Temporary files have this name, and a lock that ends with the writing process.
 const (
 	tempPrefix = ".sandboxmcp-"
 	tempSuffix = ".tmp"
@@ -26,8 +26,8 @@ func isTemp(name string) bool {
 	return strings.HasPrefix(word, tempPrefix) && strings.HasSuffix(word, tempSuffix)
 }
 
-// replace writes content to a file of another name in the same directory, and then gives it the name. A reader
-// sees the old or the new file and nothing between, also if we are killed, or the disk is full.
+// replace writes content to a temporary file in the same directory, and then renames it. Readers see either the old
+// or the new file, even if we are killed or the disk is full.
 func (t *target) replace(a Access, content []byte, over bool) (notes []string, err error) {
 	t.tidy(a)
 	f, name, err := t.temp()
@@ -57,9 +57,9 @@ func (t *target) replace(a Access, content []byte, over bool) (notes []string, e
 	return notes, t.parent.Sync()
 }
 
-// temp makes the file that is to take the name, locked.
+// temp creates the locked temporary file.
 func (t *target) temp() (*os.File, string, error) {
-	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o666, Resolve: beneath} // less the umask
+	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o666, Resolve: beneath} // minus the umask
 	if t.old != nil {
 		how.Mode = 0o600
 	}
@@ -70,7 +70,7 @@ func (t *target) temp() (*os.File, string, error) {
 			return nil, "", err
 		}
 		f := os.NewFile(uintptr(fd), t.asked)
-		// Somebody who tidies up may have had it locked first, and removed it. Where there are no locks, nobody does.
+		// A concurrent cleanup may have locked and removed it first. Without locks, there is no cleanup.
 		lockErr := statefile.TryLock(f, false)
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err == nil && (lockErr == nil && st.Nlink > 0 || lockErr != nil && !errors.Is(lockErr, statefile.ErrLocked)) {
@@ -78,17 +78,17 @@ func (t *target) temp() (*os.File, string, error) {
 		}
 		f.Close()
 	}
-	return nil, "", errors.New("the file that is to replace it was removed each time: is the directory being cleaned up?")
+	return nil, "", errors.New("its temporary file was removed repeatedly: is the directory being cleaned up?")
 }
 
-// rename gives the file its name. Without over, one that has come meanwhile stays.
+// rename renames the temporary file. Without over, it does not replace a file that was created meanwhile.
 func (t *target) rename(name string, over bool) error {
 	dir := int(t.parent.Fd())
 	if over {
 		return unix.Renameat(dir, name, dir, t.base)
 	}
 	err := unix.Renameat2(dir, name, dir, t.base, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // a file system that does not know it
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not supported by the file system
 		if err = unix.Linkat(dir, name, dir, t.base, 0); err == nil {
 			return unix.Unlinkat(dir, name, 0)
 		}
@@ -96,11 +96,11 @@ func (t *target) rename(name string, over bool) error {
 	return err
 }
 
-// inherit gives the new file the mode, owner and attributes of the old file.
+// inherit copies the mode, owner and attributes of the old file to the new one.
 func (t *target) inherit(f *os.File) (notes []string, err error) {
 	fd, mode := int(f.Fd()), t.st.Mode&0o777
 	if dropped := t.st.Mode & 0o7000; dropped != 0 {
-		notes = append(notes, fmt.Sprintf("the bits %#o of its mode (set-user-id and its like) are gone", dropped))
+		notes = append(notes, fmt.Sprintf("it lost the mode bits %#o (such as set-user-id)", dropped))
 	}
 	var now unix.Stat_t
 	if err := unix.Fstat(fd, &now); err != nil {
@@ -108,10 +108,10 @@ func (t *target) inherit(f *os.File) (notes []string, err error) {
 	}
 	if now.Gid != t.st.Gid && unix.Fchown(fd, -1, int(t.st.Gid)) != nil {
 		mode &^= 0o070
-		notes = append(notes, fmt.Sprintf("its group is %d and no longer %d, and has no rights", now.Gid, t.st.Gid))
+		notes = append(notes, fmt.Sprintf("its group changed to %d from %d, without permissions", now.Gid, t.st.Gid))
 	}
 	if now.Uid != t.st.Uid && unix.Fchown(fd, int(t.st.Uid), -1) != nil {
-		notes = append(notes, fmt.Sprintf("its owner is %d and no longer %d", now.Uid, t.st.Uid))
+		notes = append(notes, fmt.Sprintf("its owner changed to %d from %d", now.Uid, t.st.Uid))
 	}
 	if err := unix.Fchmod(fd, mode); err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (t *target) inherit(f *os.File) (notes []string, err error) {
 	return append(notes, t.attributes(fd)...), nil
 }
 
-// attributes copies extended attributes, access control lists among them. Capabilities are meant for what was in
-// the file before, and a label of the system is the kernel's to give.
+// attributes copies extended attributes, including access control lists. It skips capabilities, which were for the
+// old content, and the system's labels, which the kernel sets.
 func (t *target) attributes(fd int) (notes []string) {
 	buf := make([]byte, 64<<10)
 	n, err := unix.Listxattr(self(t.old), buf)
@@ -137,13 +137,13 @@ func (t *target) attributes(fd int) (notes []string) {
 			err = unix.Fsetxattr(fd, name, value[:n], 0)
 		}
 		if err != nil || name == "security.capability" {
-			notes = append(notes, fmt.Sprintf("its attribute %s is gone", name))
+			notes = append(notes, fmt.Sprintf("it lost the attribute %s", name))
 		}
 	}
 	return notes
 }
 
-// tidy removes what others left in the directory that were killed while they wrote: their locks are gone.
+// tidy removes temporary files of killed writers: their locks are gone.
 func (t *target) tidy(a Access) {
 	f, err := os.Open(self(t.parent))
 	if err != nil {

@@ -25,7 +25,7 @@ type rootedPath struct {
 
 func (d *rootedPath) Close() error { return d.dir.Close() }
 
-// openParent opens the root that holds a clean path, the narrowest first, and refuses what the guard refuses.
+// openParent opens the narrowest root that covers a clean path, and refuses what the guard refuses.
 func (a Access) openParent(name string, write bool) (*rootedPath, error) {
 	if err := supported(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (a Access) openParent(name string, write bool) (*rootedPath, error) {
 	return nil, &Denial{Path: name, Outside: true, Why: "is below no directory that is allowed for " + map[bool]string{false: "reading", true: "writing"}[write]}
 }
 
-// Check refuses a path that no root holds, or that the guard refuses by its name.
+// Check refuses a path that no root covers, or whose name the guard refuses.
 func (a Access) Check(name string, write bool) error {
 	name, err := Clean(name)
 	if err != nil {
@@ -68,12 +68,12 @@ func (a Access) Check(name string, write bool) error {
 	return err
 }
 
-// open returns nil for a path that the root does not hold.
+// open opens the root for a path, and returns nil if the root does not cover it.
 func (r Root) open(name string) (*rootedPath, error) {
 	holds := paths.Within(name, r.Path)
 	f, err := r.openPath()
 	if err != nil && holds {
-		return nil, fmt.Errorf("open the directory %q, which is allowed: %w", r.Path, err)
+		return nil, fmt.Errorf("open the allowed directory %q: %w", r.Path, err)
 	}
 	if err != nil {
 		return nil, nil
@@ -98,7 +98,7 @@ func (r Root) open(name string) (*rootedPath, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return d, err
 	}
-	f.Close() // the root is one file: what is opened is its name in its directory
+	f.Close() // the root is one file: open its directory
 	if d.rel != "." {
 		return nil, deny(name, "lies in %s, which is a file", r.Path)
 	}
@@ -118,7 +118,7 @@ func (r Root) openPath() (*os.File, error) {
 	}
 	f, err := openPath(name, 0, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, errors.New("a link is in its name, which an approval does not follow: ask for the directory by its real name")
+		return nil, errors.New("its path contains a link, which approvals don't follow: ask for the directory by its real path")
 	}
 	return f, err
 }
@@ -131,7 +131,7 @@ func openPath(name string, flags int, resolve uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// beneath is how all below a root is opened.
+// beneath is the resolution of all paths below a root.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // open opens a path below the root.
@@ -148,7 +148,7 @@ func (d *rootedPath) open(rel string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path.Join(d.base, rel)), nil
 }
 
-// linked returns an error that says which link a path goes through: it has the shortest name that can't be opened.
+// linked returns an error that names the link in a path: the shortest prefix that can't be opened.
 func (d *rootedPath) linked(rel string) error {
 	for up := path.Dir(rel); up != "."; up = path.Dir(up) {
 		if fd, err := openat2(int(d.dir.Fd()), up, unix.O_PATH, beneath); err == nil {
@@ -164,7 +164,7 @@ func openat2(dir int, name string, flags int, resolve uint64) (fd int, err error
 	return openHow(dir, name, unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve})
 }
 
-// openHow calls openat2, again where the kernel noticed a rename or a mount in between.
+// openHow calls openat2, and retries if the kernel noticed a concurrent rename or mount.
 func openHow(dir int, name string, how unix.OpenHow) (fd int, err error) {
 	for range 100 {
 		fd, err = unix.Openat2(dir, name, &how)
@@ -175,11 +175,11 @@ func openHow(dir int, name string, how unix.OpenHow) (fd int, err error) {
 	return fd, err
 }
 
-// supported refuses a kernel that has no openat2, or a filter that says so.
+// supported returns an error if the kernel or a seccomp filter does not support openat2.
 func supported() error {
 	fd, err := openat2(unix.AT_FDCWD, "/", unix.O_PATH, 0)
 	if err != nil {
-		return fmt.Errorf("files of the host can't be reached safely: openat2 fails with %q, and needs Linux 5.6 or newer, and in a container a seccomp profile that knows it: %w", err, errors.ErrUnsupported)
+		return fmt.Errorf("files of the host can't be accessed safely: openat2 fails with %q; it needs Linux 5.6 or newer, and in a container a seccomp profile that allows it: %w", err, errors.ErrUnsupported)
 	}
 	return unix.Close(fd)
 }
@@ -188,7 +188,7 @@ func supported() error {
 func nameOf(f *os.File) (string, error) {
 	name, err := os.Readlink(self(f))
 	if err != nil {
-		return "", fmt.Errorf("find out where a file is: %w", err)
+		return "", fmt.Errorf("read the path of a file: %w", err)
 	}
 	if !filepath.IsAbs(name) {
 		return "", fmt.Errorf("%s has no name on this host", name)
@@ -196,5 +196,5 @@ func nameOf(f *os.File) (string, error) {
 	return name, nil
 }
 
-// self is a name for exactly what an O_PATH descriptor is of, by which it can be opened for reading.
+// self returns a path for exactly the file of an O_PATH descriptor, which can be opened for reading.
 func self(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is a file that is to be written, by its name in a directory that is open.
+// target is a file to write, by its name in an open directory.
 type target struct {
 	*rootedPath
 	parent *os.File
@@ -22,13 +22,13 @@ type target struct {
 
 func (t *target) Close() {
 	t.rootedPath.Close()
-	t.parent.Close() // of nil, both do nothing
+	t.parent.Close() // nil is valid for both
 	t.old.Close()
 }
 
-// Write writes a file, whose directory must be there, in one of the modes. A new one has the permissions that the
-// process's umask gives. One that is replaced keeps its permissions, but for set-user-id and its like, its
-// owner and extended attributes, as far as that can be; what can't is in Notes.
+// Write writes a file in an existing directory, in one of the modes. A new file gets the permissions of the process's
+// umask. A replaced file keeps its permissions, except set-user-id and the like, its owner and extended attributes as
+// far as possible; Notes has the rest.
 func (a Access) Write(ctx context.Context, name string, content []byte, mode string) (Written, error) {
 	if int64(len(content)) > a.MaxBytes {
 		return Written{}, a.tooLarge(name, int64(len(content)))
@@ -62,15 +62,15 @@ func (a Access) Write(ctx context.Context, name string, content []byte, mode str
 	return w, nil
 }
 
-// explained adds to a kernel's short error that the disk is full.
+// explained extends the kernel's error about a full disk.
 func explained(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("the disk is full, and what was there is as it was: %w", err)
+		return fmt.Errorf("the disk is full, and the old content is unchanged: %w", err)
 	}
 	return err
 }
 
-// target opens the directory of a file for writing, and looks at what has the file's name.
+// target opens the directory of a file for writing, and inspects the existing file.
 func (a Access) target(name string) (*target, error) {
 	name, err := file(name)
 	if err != nil {
@@ -107,7 +107,8 @@ func (a Access) aim(t *target) (err error) {
 	return err
 }
 
-// bare refuses to write into what git takes for a repository, whatever it is called: its config names commands.
+// bare refuses to write into a directory that git takes for a repository, whatever its name: its config names
+// commands.
 func (t *target) bare() error {
 	for _, name := range []string{"objects", "refs"} {
 		var st unix.Stat_t
@@ -118,16 +119,16 @@ func (t *target) bare() error {
 	return deny(t.asked, "lies in a git repository itself, whose files are not written by agents, since git runs what they say")
 }
 
-// before reads what is in a file.
+// before reads the content of a file.
 func (a Access) before(ctx context.Context, t *target) (b []byte, large bool, err error) {
 	b, err = a.all(ctx, t.asked, t.old, t.st.Size)
-	if errors.Is(err, fs.ErrPermission) || errors.As(err, new(*Denial)) { // it may be written even so
+	if errors.Is(err, fs.ErrPermission) || errors.As(err, new(*Denial)) { // it may still be writable
 		return nil, true, nil
 	}
 	return b, false, err
 }
 
-// appendTo writes behind a file's end, in one piece, for which room is made before.
+// appendTo appends to a file in one piece, after reserving the space.
 func (a Access) appendTo(t *target, content []byte) (int64, error) {
 	if t.st.Nlink > 1 {
 		return 0, deny(t.asked, "has other names, under which it would change, too: overwrite it instead")
@@ -150,7 +151,7 @@ func (a Access) appendTo(t *target, content []byte) (int64, error) {
 		return 0, err
 	}
 	n, err := f.Write(content)
-	if err != nil && n > 0 { // what came after it, of others, stays with it
+	if err != nil && n > 0 { // keep later writes of others
 		if info, statErr := f.Stat(); statErr == nil && info.Size() == size+int64(n) {
 			_ = f.Truncate(size)
 		}

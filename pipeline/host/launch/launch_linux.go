@@ -17,14 +17,14 @@ import (
 
 func init() {
 	role.TakeOver(role.HostCommand, func() int {
-		runtime.LockOSThread() // what prctl sets for this thread is what the command inherits
+		runtime.LockOSThread() // the command inherits the prctl settings of this thread
 		return serve(os.NewFile(Order, "order"), os.NewFile(Answer, "answer"))
 	})
 }
 
-// serve runs one command. Its exit code is 0 whatever becomes of that.
+// serve runs one command. Its exit code is 0 in any case.
 func serve(order, answer *os.File) int {
-	tell := func(r Report) { _ = json.NewEncoder(answer).Encode(r) } // whoever has gone needs none
+	tell := func(r Report) { _ = json.NewEncoder(answer).Encode(r) } // on error, the reader has gone
 	lines := bufio.NewReader(order)
 	line, err := lines.ReadBytes('\n')
 	var t Task
@@ -44,7 +44,7 @@ func serve(order, answer *os.File) int {
 		return 0
 	}
 	tell(Report{PID: pid})
-	for _, fd := range []int{0, 1, 2} { // or whoever reads waits for us, too
+	for _, fd := range []int{0, 1, 2} { // else readers would wait for us too
 		_ = unix.Dup3(Order, fd, 0)
 	}
 	gone := make(chan struct{})
@@ -56,8 +56,8 @@ func serve(order, answer *os.File) int {
 	return 0
 }
 
-// fork starts the command, in its cgroup if it has one. In v1 its first process starts in the cgroup of this thread,
-// which goes there for that moment; it is the thread that the command dies with, so another could not do it.
+// fork starts the command, in its cgroup if it has one. In v1 the first process starts in the cgroup of this thread,
+// which moves there for a moment. The command dies with this thread, so another thread can't do it.
 func fork(t Task) (int, error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if t.V2 {
@@ -86,7 +86,7 @@ func move(first, n int) error {
 	return nil
 }
 
-// prepare sets up this process as the parent of the command's.
+// prepare sets up this process as the parent of the command.
 func prepare(t Task) error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return os.NewSyscallError("close_range", err)
@@ -110,19 +110,19 @@ func prepare(t Task) error {
 		return err
 	}
 	if at, err := os.Readlink("/proc/self/cwd"); err != nil || at != t.Directory {
-		return &os.PathError{Op: "enter", Path: t.Directory, Err: syscall.EXDEV} // it was exchanged for a link
+		return &os.PathError{Op: "enter", Path: t.Directory, Err: syscall.EXDEV} // it was replaced by a link
 	}
 	return nil
 }
 
-// wait returns when there is no descendant left. They are killed when the command has ended, or gone is closed.
-// So they are when they are more than they may be, which nothing here has to look at in a cgroup.
+// wait waits until no descendant is left. It kills them when the command has ended, gone is closed, or they exceed
+// their bounds; a cgroup needs no sampling for the latter.
 func wait(pid int, gone <-chan struct{}, t Task) Report {
 	r := Report{Over: true}
 	exceeded := make(chan string, 1)
 	if t.Join == 0 {
-		if t.RAM > 0 { // of each process, and not of this one: it may need more than a small bound
-			_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(t.RAM), Max: uint64(t.RAM)}, nil) // it may have ended already
+		if t.RAM > 0 { // per process, but not for this one, which may need more
+			_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(t.RAM), Max: uint64(t.RAM)}, nil) // the process may have ended
 		}
 		go watch(t.Bounds, exceeded)
 	}
@@ -145,7 +145,7 @@ func wait(pid int, gone <-chan struct{}, t Task) Report {
 		switch {
 		case err == syscall.EINTR:
 			continue
-		case err != nil: // ECHILD: nobody is left
+		case err != nil: // ECHILD: no child is left
 			close(over)
 			if !done {
 				close(ended)
@@ -172,8 +172,8 @@ func (r *Report) addProcess(status syscall.WaitStatus, usage syscall.Rusage) {
 	r.Exit = status.ExitStatus()
 }
 
-// sweep kills all descendants until over is closed. They are stopped first: one that forks while it is looked for
-// would be a step ahead for as long as it likes.
+// sweep kills all descendants until over is closed. It stops them first, because a process that forks could evade the
+// search indefinitely.
 func sweep(over <-chan struct{}) {
 	for {
 		select {

@@ -29,8 +29,8 @@ func descendants() (all []int) {
 	return all
 }
 
-// parentOf reads the fourth field of stat. The second is a name, in which anything may be. What is called a zombie
-// counts, too: a process whose first thread has ended is one to stat, and its other threads go on.
+// parentOf reads the fourth field of stat. The second is a name with arbitrary characters. Zombies count too: stat
+// reports a process whose first thread has ended as a zombie, although its other threads go on.
 func parentOf(pid int) (int, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

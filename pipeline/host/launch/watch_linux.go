@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bound has this thread, and all that it starts, on as many CPUs as there may be.
+// bound restricts this thread and its children to the allowed number of CPUs.
 func bound(b Bounds) error {
 	if cores := int(math.Ceil(b.CPU)); cores > 0 && cores < runtime.NumCPU() {
 		var own, some unix.CPUSet
@@ -30,8 +30,8 @@ func bound(b Bounds) error {
 	return nil
 }
 
-// watch says which of the bounds all descendants together are past, once. Each look is followed by a rest of ten times
-// as long, and 10 ms at least.
+// watch reports the first bound that all descendants together exceed. Each sample is followed by a pause of ten times
+// its duration, at least 10 ms.
 func watch(b Bounds, exceeded chan<- string) {
 	for {
 		began := time.Now()
@@ -48,8 +48,8 @@ func watch(b Bounds, exceeded chan<- string) {
 	}
 }
 
-// held adds up what descendants hold: bytes of memory that is no file's, and threads. The cheap sum counts shared pages
-// more than once; only when that is past the limit is the exact one taken.
+// held adds up the memory of descendants that is not backed by files, in bytes, and their threads. The cheap sum
+// counts shared pages several times; the exact one is computed only if that exceeds the limit.
 func held(limit int64) (ram int64, threads int) {
 	pids := descendants()
 	for _, pid := range pids {
@@ -68,9 +68,9 @@ func held(limit int64) (ram int64, threads int) {
 	return ram, threads
 }
 
-// fields are the numbers of a file of a process: bytes where it says kB.
+// fields returns the numbers of a file of a process: in bytes if they have the unit kB.
 func fields(pid int, name string) map[string]int64 {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name) // it may have ended meanwhile
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name) // the process may have ended
 	all := map[string]int64{}
 	for line := range strings.Lines(string(b)) {
 		key, text, _ := strings.Cut(line, ":")

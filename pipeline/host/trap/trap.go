@@ -1,4 +1,4 @@
-// Package trap knows which files of a machine are run or obeyed by it later, so that whoever writes them runs code on it.
+// Package trap knows the files that a machine later runs or obeys, so that writing them is running code on it.
 package trap
 
 import (
@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Names are what the host runs, or takes commands from, without being told to. What is hidden is that by its kind:
-// programs keep there what they obey, and there is no list of all programs. The others have names that say what they
-// are. Of directories in which many programs have theirs, each is one of its own: who names .config does not name
-// .config/autostart. *~1 is how FAT and NTFS call a file besides, which may be a hidden one. See [Match] for how they
-// are written.
+// Names are the files that the host runs or obeys by itself. Hidden files are included as a kind: programs keep their
+// configuration there, and there is no list of all programs. The other names are specific. Directories that many
+// programs share are listed separately: the name .config does not cover .config/autostart. *~1 are the short names of
+// FAT and NTFS, which may name a hidden file. See [Match] for the syntax.
 var Names = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9]*
 	*mcp.json* *mcp[_-]config.json* *mcp[_-]settings.json* *mcp[_-]servers.json* crush.json* opencode.json* *.code-workspace
 	lefthook.y*ml mise.toml venv/bin venv/lib* pyvenv.cfg sitecustomize.py usercustomize.py *.pth crontab authorized_keys*
@@ -21,14 +20,14 @@ var Names = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9
 	hooks/post-receive hooks/post-update hooks/reference-transaction hooks/push-to-checkout hooks/pre-auto-gc hooks/post-rewrite
 	hooks/sendemail-validate hooks/fsmonitor-watchman hooks/post-index-change`)
 
-// Places are the machine's own: what is written there runs as root, or as everybody.
+// Places are directories of the machine: files there run as root, or as any user.
 var Places = []string{"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/boot", "/opt", "/var/spool/cron", "/var/spool/at", "/var/spool/anacron", "/var/lib/systemd", "/run", "/var/run", "/dev", "/snap"}
 
-// harmless look like private names, or are hidden, and are made to be read and written.
+// harmless are hidden or private-looking names that are meant to be read and written.
 var harmless = []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".gitignore", ".gitkeep", ".dockerignore", ".editorconfig"}
 
-// Match returns what in a path is the first of names, "" if there is nothing. Each is one name, or several of
-// directories in each other; * is any part of a name. A name that ends within what is known counts for nothing.
+// Match returns the first of names that a path contains, or "". Each is one name, or several nested ones; * matches
+// any part of a name. A match that ends within known does not count.
 func Match(name, known string, names []string) string {
 	words := strings.Split(strings.Trim(name, "/"), "/")
 	from := len(strings.Split(strings.Trim(known, "/"), "/"))
@@ -54,7 +53,7 @@ func Match(name, known string, names []string) string {
 	return ""
 }
 
-// Fold returns a name as file systems compare it that ignore case, and dots, spaces and streams at a name's end.
+// Fold returns a name as compared by file systems that ignore case, and trailing dots, spaces and streams.
 func Fold(word string) string {
 	word = strings.ToLower(word)
 	if at := strings.IndexByte(word, ':'); at > 0 {
