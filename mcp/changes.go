@@ -62,7 +62,8 @@ func (s *Server) showChanges(ctx context.Context, c *call, q *artifactsArgs) (*a
 		return nil, operation.ArgumentError("offset", "%d is past the end: %s has %d bytes", q.Offset, answer.ChangesName, len(text))
 	}
 	part := string(resource.WholeRunes([]byte(text[q.Offset:min(q.Offset+q.MaxBytes, int64(len(text)))])))
-	f := &artifactsFacts{Name: answer.ChangesName, MIME: "text/x-diff", Part: part, Offset: q.Offset, Total: int64(len(text)), Changes: answer.FactsOfChanges(set)}
+	f := &artifactsFacts{Name: answer.ChangesName, MIME: "text/x-diff", Part: part, Offset: q.Offset, Total: int64(len(text)),
+		URI: answer.RunURI(set.ID, answer.ChangesName), Changes: answer.FactsOfChanges(set)}
 	lines := []string{f.Changes.String()}
 	if q.Offset == 0 {
 		lines = append(lines, withheldPaths(*set)...)
@@ -144,4 +145,13 @@ func (s *Server) nothingToApply(namespace, id string, set *changes.Set) (*answer
 	}
 	f := &ask.ApprovalFacts{State: "approved", What: answer.FactsOfChanges(set).String(), Namespace: set.Namespace}
 	return &answer.Answer{Text: "approved: " + f.What, Facts: f}, nil
+}
+
+// changesOf returns the difference of a change set of a namespace, or of any for "".
+func changesOf(p *pipeline.Pipeline, namespace, id string) (string, error) {
+	set, err := workspace.Find(p, id, func(own string) bool { return namespace == "" || own == namespace })
+	if err != nil {
+		return "", err
+	}
+	return workspace.Diff(context.Background(), p, set, nil)
 }

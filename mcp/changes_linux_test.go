@@ -57,6 +57,9 @@ func TestWorkspaceOfRun(t *testing.T) {
 	contains(t, got.text, "one\n", "(proposed): 1 changed, 1 added", "held back", "request_host_access with kind changes")
 	set, _ := got.facts["changes"].(map[string]any)["id"].(string)
 	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"changes.diff"}`, set)).text, "+two", "pre-commit is held back: git runs its hooks")
+	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q}`, set)).text, "changes.diff, the changes to the workspace: change set "+set)
+	contains(t, p.call("resources/read", fmt.Sprintf(`{"uri":"sandbox://runs/%s/changes.diff"}`, set)).line, `+two\n`, "text/x-diff")
+	contains(t, p.call("resources/read", `{"uri":"sandbox://runs/01M8JDC9K6T3P5VJXV5V8YAVZ0/changes.diff"}`).line, "unknown change set")
 	asking := fmt.Sprintf(`{"kind":"changes","pattern":%q,"reason":"done"}`, set)
 	contains(t, p.tool("request_host_access", asking).text, "pending", "sandboxmcp approve")
 	if read("app", "a.txt") != "one\n" {

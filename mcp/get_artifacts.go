@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
@@ -90,7 +91,13 @@ func (s *Server) getArtifacts(ctx context.Context, c *call, q *artifactsArgs) (*
 		return nil, err
 	}
 	if name == "" {
-		return runList(runs), nil
+		a := runList(runs)
+		if set, err := workspace.Get(s.cfg.Pipeline, c.namespace, q.Run); q.Run != "" && err == nil {
+			facts := answer.FactsOfChanges(&set)
+			a.Facts.(*artifactsFacts).Changes = facts
+			a.Text += fmt.Sprintf("\n- %s, the changes to the workspace: %s", answer.ChangesName, facts)
+		}
+		return a, nil
 	}
 	for _, r := range runs {
 		if part, ok := partName(r, name); ok {

@@ -72,7 +72,8 @@ func New(cfg Config) *Server {
 		cfg:    cfg,
 		ask:    ask.Asker{Approvals: cfg.Approvals, Namespace: cfg.Namespace, User: cfg.User, Log: cfg.Logger},
 		answer: answer.Renderer{Results: cfg.Results, Asks: cfg.Approvals != nil, Namespace: cfg.Namespace},
-		store:  &resource.Catalog{Results: cfg.Results, Skills: cfg.Skills, Namespace: cfg.Namespace, Log: cfg.Logger},
+		store: &resource.Catalog{Results: cfg.Results, Skills: cfg.Skills, Namespace: cfg.Namespace, Log: cfg.Logger,
+			Changes: func(namespace, id string) (string, error) { return changesOf(cfg.Pipeline, namespace, id) }},
 	}
 	var background []string
 	for _, t := range s.tools() {

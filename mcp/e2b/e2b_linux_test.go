@@ -25,8 +25,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -63,7 +65,7 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 	}
 	p := pipeline.New(cfg)
 	tokens := identity.OpenTokens(filepath.Join(dir))
-	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Wall: time.Hour, Templates: map[string]Template{"mine": {}}})
+	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Wall: time.Hour, Templates: map[string]Template{"mine": {}, "project": {Workspace: "app"}}})
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -1010,5 +1012,33 @@ func TestFull(t *testing.T) {
 		if free := want == http.StatusTooManyRequests; (a.status == http.StatusCreated) != free {
 			t.Errorf("another identity: %d %s", a.status, a.text)
 		}
+	}
+}
+
+// A sandbox of a template with a workspace has the host's files at /workspace, and proposes its changes at its end.
+func TestWorkspace(t *testing.T) {
+	dir, project := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(project, "a.txt"), []byte("one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(c *pipeline.Config) {
+		*pipeline.EnsureSettings[workspace.Config](c) = workspace.Config{Dir: filepath.Join(dir, "sets"),
+			Named: map[string]workspace.Named{"app": {Name: "app", Path: project, Changes: workspace.AskPerson}}}
+	})
+	key := r.key("ci", identity.Agent, "ci")
+	m := r.newSandbox(key, `{"templateID":"project","timeout":300}`)
+	if a := r.inDaemon(m, "GET", "/files?path=/workspace/a.txt", ""); a.text != "one" {
+		t.Errorf("a.txt: %d %q", a.status, a.text)
+	}
+	a := r.send(t.Context(), "POST", "/files?path=/workspace/b.txt", "new", headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
+	if a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if a := r.call(key, "DELETE", "/sandboxes/"+m.ID, ""); a.status/100 != 2 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	sets, err := workspace.List(r.p, changes.Filter{Namespace: "ci"})
+	if _, gone := os.Stat(filepath.Join(project, "b.txt")); err != nil || len(sets) != 1 || sets[0].Counts.Added != 1 || gone == nil {
+		t.Errorf("%+v, %v; b.txt on the host: %v", sets, err, gone)
 	}
 }

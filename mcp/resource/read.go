@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
@@ -31,6 +32,7 @@ func (s *Catalog) listTemplates(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault)
 	list := &mcp.ListResourceTemplatesResult{}
 	for _, r := range []struct{ template, name, about, mime string }{
 		{answer.RunScheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file in a run's working directory. ", ""},
+		{answer.RunScheme + "{id}/" + answer.ChangesName + "{?offset,length}", answer.ChangesName, "The changes of a run or session to a workspace, as a patch. ", "text/x-diff"},
 		{answer.RunScheme + "{id}/stderr{?offset,length}", "stderr", "Standard error of a run. ", "text/plain"},
 		{answer.RunScheme + "{id}/stdout{?offset,length}", "stdout", "Standard output of a run. ", "text/plain"},
 	} {
@@ -51,7 +53,7 @@ func (s *Catalog) readResource(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) 
 	switch {
 	case err == nil:
 		return &mcp.ReadResourceResult{Contents: all}, nil
-	case !m.Modern && (errors.Is(err, results.ErrUnknown) || errors.Is(err, errNoResource)):
+	case !m.Modern && (errors.Is(err, results.ErrUnknown) || errors.Is(err, changes.ErrUnknown) || errors.Is(err, errNoResource)):
 		return nil, m.Refuse(codeNoResource, err.Error())
 	}
 	return nil, m.Refuse(mcp.INVALID_PARAMS, err.Error())
@@ -84,6 +86,12 @@ func (s *Catalog) readPart(uri string) ([]mcp.ResourceContents, error) {
 
 // storedPart reads from the result store. namespace "" may read all.
 func (s *Catalog) storedPart(namespace, id, name string, offset, length int64) (results.Part, error) {
+	if name == answer.ChangesName {
+		text, err := s.Changes(namespace, id)
+		size := int64(len(text))
+		from := min(offset, size)
+		return results.Part{Data: []byte(text[from : from+min(length, size-from)]), Size: size, MIME: "text/x-diff"}, err
+	}
 	if s.Results == nil {
 		return results.Part{}, fmt.Errorf("this server stores no output or artifacts: %w", results.ErrUnknown)
 	}

@@ -34,7 +34,9 @@ type Catalog struct {
 	Results   *results.Store    // nil stores none
 	Skills    *skills.Directory // nil has none
 	Namespace string            // namespace of the readable runs; "" is all
-	Log       *slog.Logger
+	// Changes returns the difference of a namespace's change set, "" being all namespaces.
+	Changes func(namespace, id string) (string, error)
+	Log     *slog.Logger
 
 	mu  sync.Mutex
 	ids []string // newest first; a client can read other servers' runs if it knows their ids

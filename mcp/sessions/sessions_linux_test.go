@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -27,10 +28,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	projects "github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -610,3 +613,35 @@ func TestGone(t *testing.T) {
 }
 
 func digestOf(sum []byte) string { return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":" }
+
+// A session in a workspace has its files, and proposes what it changed of them at its end.
+func TestWorkspace(t *testing.T) {
+	dir, project := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(project, "a.txt"), []byte("one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := newRigAt(t, dir, func(c *pipeline.Config) {
+		*pipeline.EnsureSettings[projects.Config](c) = projects.Config{Dir: filepath.Join(dir, "sets"),
+			Named: map[string]projects.Named{"app": {Name: "app", Path: project, Changes: projects.AskPerson}}}
+	})
+	status, _, body := r.call("POST", Root, map[string]any{"workspace": "app"})
+	var made described
+	if err := json.Unmarshal(body, &made); err != nil || status != http.StatusCreated {
+		t.Fatalf("got %d %s", status, body)
+	}
+	path := Root + "/" + made.ID
+	if _, _, got := r.call("GET", path+"/files?path=a.txt", nil); string(got) != "one" {
+		t.Errorf("a.txt is %q", got)
+	}
+	r.exec(path, bashTool, map[string]any{"command": "echo new >b.txt"})
+	if _, _, got := r.call("GET", path+"/files?path=b.txt", nil); string(got) != "new\n" {
+		t.Errorf("b.txt is %q", got)
+	}
+	if status, _, got := r.call("DELETE", path, nil); status/100 != 2 {
+		t.Fatalf("got %d %s", status, got)
+	}
+	sets, err := projects.List(r.p, changes.Filter{Session: made.ID})
+	if _, gone := os.Stat(filepath.Join(project, "b.txt")); err != nil || len(sets) != 1 || sets[0].Counts.Added != 1 || gone == nil {
+		t.Errorf("%+v, %v; b.txt on the host: %v", sets, err, gone)
+	}
+}
