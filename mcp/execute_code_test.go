@@ -40,7 +40,7 @@ func TestExecute(t *testing.T) {
 		{"exit", `{"code":"echo out; echo err >&2; exit 7","language":"shell"}`, "exit", []string{"exit code 7", "stdout (4 bytes):\nout", "stderr (4 bytes):\nerr"}},
 		{"exception", `{"code":"def f():\n  raise ValueError('no')\nf()"}`, "exit", []string{"exit code 1", "ValueError: no"}},
 		{"signal", `{"code":"kill -SEGV $$","language":"shell"}`, "signal", []string{"exit code 139, killed by SIGSEGV"}},
-		{"timeout", `{"code":"sleep 100","language":"shell","timeout":0.3}`, "timeout", []string{"timed out after ", "hint: ", "more with timeout"}},
+		{"timeout", `{"code":"sleep 100","language":"shell","timeout":0.3}`, "timeout", []string{"timed out after ", "hint: ", "raise it with timeout"}},
 		{"timeout as text", `{"code":"sleep 100","language":"shell","resource_limits":{"timeout_seconds":"0.3"}}`, "timeout", []string{"timed out after "}},
 		{"args, env, stdin", `{"code":"echo $1 $A; cat","language":"shell","args":["one"],"env":{"A":"two","B":"x=y"},"stdin":"three"}`, "ok", []string{"one two\nthree"}},
 		{"files", fmt.Sprintf(`{"code":"cat a.txt d/b.bin c d e f","language":"shell","files":{"a.txt":"text ","d/b.bin":"data:;base64,%s","c":"{\"a\":1} ","e":{"text":"e "},"f":{"base64":"Zg"},"d":"x"}}`,

@@ -325,7 +325,7 @@ func TestRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"templateID":"none"}`:                  "404 template",
 		`{"templateID":"base","timeout":-1}`:     "400 timeout",
-		`{"templateID":"base","timeout":7200}`:   "400 a session may live",
+		`{"templateID":"base","timeout":7200}`:   "400 the maximum lifetime of a session",
 		`{"templateID":"base","autoPause":true}`: "400 memory can't be kept",
 		`{"templateID":"base","autoPause":true,"autoPauseMemory":false,"autoResume":{"enabled":true}}`:                     "400 autoResume is not supported",
 		`{"templateID":"base","volumeMounts":[{"name":"a","path":"/a"}]}`:                                                  "400 volumes are not",

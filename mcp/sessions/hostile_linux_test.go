@@ -240,7 +240,7 @@ func TestIDsOfOthers(t *testing.T) {
 	mine := own.Get("Location")
 	for _, from := range []string{path, never} { // a copy from it
 		status, _, body := r.call("POST", mine+"/copy", map[string]any{"from_session": from[len(Root)+1:], "path": "x"}, "X-Who", "eve")
-		if text := strings.ReplaceAll(string(body), from[len(Root)+1:], "ID"); status != 404 || !strings.Contains(text, `no such session: \"ID\"`) {
+		if text := strings.ReplaceAll(string(body), from[len(Root)+1:], "ID"); status != 404 || !strings.Contains(text, `unknown session: \"ID\"`) {
 			t.Errorf("a copy: %d %s", status, text)
 		}
 	}
