@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// killWriter has another process append to a log, kills it when that many of its rows were acknowledged, and returns
-// the last acknowledged row.
+// killWriter makes another process append to a log, kills it after a number of acknowledged rows, and returns the
+// last one.
 func killWriter(t *testing.T, path string, rows int) rowPosition {
 	t.Helper()
 	cmd := command(t, "write", path, 1, 1_000_000)
@@ -45,8 +45,8 @@ func killWriter(t *testing.T, path string, rows int) rowPosition {
 	return last
 }
 
-// Rows of a writer that was killed are missed, where its -wal file is cut, damaged or deleted before the next process
-// comes: that says so in a row, once, and goes on.
+// TestCutAfterKill: rows of a killed writer are missed if its -wal file is cut, damaged or deleted before the next
+// process opens the log: that process records the loss in a row, once, and continues.
 func TestCutAfterKill(t *testing.T) {
 	for name, damage := range map[string]func(wal string, size int64) error{
 		"cut":     func(wal string, size int64) error { return os.Truncate(wal, size/2) },
@@ -78,7 +78,7 @@ func TestCutAfterKill(t *testing.T) {
 				wal := fileName(path, number) + "-wal"
 				frames, err := os.ReadFile(wal)
 				if err == nil {
-					err = damage(wal, int64(len(bytes.TrimRight(frames, "\x00")))) // behind them it was made longer
+					err = damage(wal, int64(len(bytes.TrimRight(frames, "\x00")))) // the rest was preallocated
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -157,7 +157,7 @@ func TestAcknowledgedBefore(t *testing.T) {
 	}
 }
 
-// A row with another hash in the place of one that was acknowledged is another row.
+// TestAcknowledgedIsAnother: a row with another hash in place of an acknowledged one is another row.
 func TestAcknowledgedIsAnother(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path)
@@ -180,7 +180,7 @@ func TestAcknowledgedIsAnother(t *testing.T) {
 	}
 }
 
-// Of several writers, the row that is last in the log counts, in whatever order they write.
+// TestAcknowledgedByMany: of several writers, the last row of the log counts, in whatever order they write.
 func TestAcknowledgedByMany(t *testing.T) {
 	path := logPath(t)
 	a, b := openLog(t, path), openLog(t, path)
@@ -193,7 +193,7 @@ func TestAcknowledgedByMany(t *testing.T) {
 	}
 }
 
-// A link in the place of a file beside the log leads nobody to write elsewhere.
+// TestLinksBesideTheLog: a link in place of a file beside the log makes no process write to its target.
 func TestLinksBesideTheLog(t *testing.T) {
 	if statefile.NoLink == 0 {
 		t.Skip("links are followed here")
@@ -222,7 +222,8 @@ func TestLinksBesideTheLog(t *testing.T) {
 	}
 }
 
-// A row that nobody has waited for is acknowledged in the file when it is on the disk, and not before.
+// TestAcknowledgedOnDisk: a row without a waiting caller is acknowledged in the file when it is on the disk, and
+// not before.
 func TestAcknowledgedOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, logPath(t))

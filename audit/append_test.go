@@ -105,13 +105,13 @@ func TestAppendIsSynchronous(t *testing.T) {
 		}()
 		return answer
 	}
-	if err := <-appendOne("soon", true); err != nil { // although the disk has not answered
+	if err := <-appendOne("soon", true); err != nil { // before the disk's answer
 		t.Fatal(err)
 	}
-	<-asked // all the same
+	<-asked // nevertheless
 	done.Store(false)
 	answer := appendOne("durable", false)
-	disk <- nil // for the first
+	disk <- nil // for the first append
 	<-asked
 	if done.Load() {
 		t.Error("a durable row was returned before it was on the disk")
@@ -136,7 +136,8 @@ func TestAppendIsSynchronous(t *testing.T) {
 	wantSound(t, l, 3)
 }
 
-// A flush does not block Soon appends, and the next flush covers all rows written meanwhile.
+// TestAppendWhileDiskIsSlow: a flush does not block Soon appends, and the next flush covers all rows written
+// meanwhile.
 func TestAppendWhileDiskIsSlow(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 1)
@@ -171,7 +172,7 @@ func TestAppendWhileDiskIsSlow(t *testing.T) {
 	wantSound(t, l, 4)
 }
 
-// A short run flushes once: the flush of its end covers its start.
+// TestAppendWaitsForDiskOnce: a short run flushes once: the flush of its end covers its start.
 func TestAppendWaitsForDiskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, logPath(t))
@@ -193,7 +194,7 @@ func TestAppendWaitsForDiskOnce(t *testing.T) {
 	})
 }
 
-// Callers give up at all moments. Each one's answer, written or not, must be the truth.
+// TestAppendCancelled has callers give up at all moments. Each answer, written or not, must be true.
 func TestAppendCancelled(t *testing.T) {
 	l := openLog(t, logPath(t))
 	var mu sync.Mutex
@@ -204,7 +205,7 @@ func TestAppendCancelled(t *testing.T) {
 			for i := range 200 {
 				run := fmt.Sprintf("%d-%d", w, i)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(1000))*time.Microsecond)
-				if i%20 == 0 { // or else a slow disk would let none through
+				if i%20 == 0 { // otherwise a slow disk would complete none
 					ctx = context.Background()
 				}
 				_, err := l.Append(ctx, Entry{Kind: "k", Run: run})
@@ -236,7 +237,8 @@ func TestAppendCancelled(t *testing.T) {
 	wantSound(t, l, int64(len(want)))
 }
 
-// While another process holds the lock, a caller that gives up is let go, and its rows do not turn up later.
+// TestAppendCancelledBehindLock: a caller that gives up while another process holds the lock returns, and its rows
+// do not appear later.
 func TestAppendCancelledBehindLock(t *testing.T) {
 	l := openLog(t, logPath(t))
 	release := holdLock(t, l.path, "BEGIN IMMEDIATE")
@@ -250,7 +252,7 @@ func TestAppendCancelledBehindLock(t *testing.T) {
 	wantSound(t, l, 1)
 }
 
-// Nothing is chained to a row that is plainly wrong, and the failure leaves no lock behind.
+// TestAppendToDamaged: no row is chained to an invalid one, and the failure leaves no lock behind.
 func TestAppendToDamaged(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 10)
@@ -290,7 +292,7 @@ func TestClose(t *testing.T) {
 	wantSound(t, openLog(t, path), acked.Load())
 }
 
-// Seq orders the rows also when the clock does not.
+// TestClockJumps: Seq orders the rows even if the clock does not.
 func TestClockJumps(t *testing.T) {
 	l := openLog(t, logPath(t))
 	now := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// attackable is a closed log as a server leaves it: receipts, checkpoints at 822, 1022 and so on, and the file beside
-// it. It also returns checkpoints that somebody kept: an old and the newest one.
+// attackable returns a closed log as a server leaves it: with receipts, checkpoints at 822, 1022 and so on, and the
+// file beside it; and checkpoints that were stored elsewhere: an old and the newest one.
 func attackable(t testing.TB) (path string, rows []Row, notes [][]byte) {
 	t.Helper()
 	path, _ = signedLog(t)
@@ -57,7 +57,7 @@ func noTriggers(t testing.TB) (drop, again []string) {
 	return drop, again
 }
 
-// Each kind of tampering that leaves the triggers as they were is caught by the log itself, with its key.
+// TestAttack: the log itself, with its key, reveals each kind of tampering that leaves the triggers unchanged.
 func TestAttack(t *testing.T) {
 	original, rows, notes := attackable(t)
 	drop, again := noTriggers(t)
@@ -143,7 +143,7 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// repacked returns an SQL literal of the stored form of data and a receipt.
+// repacked returns the stored form of data and a receipt as an SQL literal.
 func repacked(data string, receipt []byte) string {
 	b, _, err := pack.New(pack.Dictionary).Pack(json.RawMessage(data), receipt)
 	if err != nil {
@@ -152,7 +152,7 @@ func repacked(data string, receipt []byte) string {
 	return fmt.Sprintf("x'%x'", b)
 }
 
-// bomb is a small frame of more than a row can say.
+// bomb returns a small compressed frame that expands beyond a row's limit.
 func bomb(t testing.TB) []byte {
 	t.Helper()
 	enc, err := zstd.NewWriter(nil)
@@ -162,7 +162,7 @@ func bomb(t testing.TB) []byte {
 	return enc.EncodeAll(make([]byte, 2*pack.MaxContent), nil)
 }
 
-// signedLog is a closed log with 1,022 rows, all signed. rows are all of them.
+// signedLog returns the path of a closed log with 1,022 signed rows, and the rows.
 func signedLog(t testing.TB) (path string, rows []Row) {
 	t.Helper()
 	path = logPath(t)
@@ -178,7 +178,7 @@ func signedLog(t testing.TB) (path string, rows []Row) {
 	return path, rows
 }
 
-// copyAll copies a log with all that is beside it.
+// copyAll copies a log with all files beside it.
 func copyAll(t testing.TB, from string) (to string) {
 	t.Helper()
 	to = logPath(t)
@@ -188,7 +188,7 @@ func copyAll(t testing.TB, from string) (to string) {
 	return to
 }
 
-// forge makes a note with another key that says the same.
+// forge signs a note's text with another key.
 func forge(t testing.TB, note []byte) []byte {
 	t.Helper()
 	c, err := checkpoint.Open(note, nil)
@@ -202,7 +202,7 @@ func forge(t testing.TB, note []byte) []byte {
 	return forged
 }
 
-// Attacks on several files, and those that only an external checkpoint reveals.
+// TestAttackFiles has attacks on several files, and some that only an external checkpoint reveals.
 func TestAttackFiles(t *testing.T) {
 	original, rows, notes := attackable(t)
 	older := copyAll(t, original)
@@ -224,7 +224,7 @@ func TestAttackFiles(t *testing.T) {
 		name     string
 		attack   func(path string) error
 		alone    string // result of Verify with the key
-		external string // and with the checkpoints that were kept as well; "" is the same
+		external string // and with the stored checkpoints; "" is the same
 	}{
 		{"an older copy of the database", func(path string) error { return copyTo(older, path) }, "row 1623 is missing", ""},
 		{"an older copy of database, checkpoint and what was acknowledged", func(path string) error {
@@ -260,12 +260,12 @@ func TestAttackFiles(t *testing.T) {
 			}
 			os.Remove(path + "-checkpoint")
 			os.Remove(acknowledgedPath(path))
-			l := openSigned(t, path, signing(100)) // with our key: it cannot know
+			l := openSigned(t, path, signing(100)) // with our key, which the attacker does not have
 			fill(t, l, 100)
 			return l.Close()
-		}, "", "was rewritten, or one of those after it up to row 1672"}, // from where on our key has signed both
+		}, "", "was rewritten, or one of those after it up to row 1672"}, // our key has signed both from there on
 		{"a forged row at the end", func(path string) error {
-			l := openLog(t, path) // has no key, and appends as the program does
+			l := openLog(t, path) // has no key, and appends like the program
 			fill(t, l, 1)
 			return l.Close()
 		}, "unsigned", "unsigned"},
@@ -326,7 +326,7 @@ func TestAttackFiles(t *testing.T) {
 	}
 }
 
-// rewriteWith makes a new log with the same number of rows, signed with a key.
+// rewriteWith makes a new log with the same number of rows, signed with another key.
 func rewriteWith(t testing.TB, path string, seed byte) error {
 	os.Remove(path + "-checkpoint")
 	os.Remove(acknowledgedPath(path))
@@ -338,7 +338,8 @@ func rewriteWith(t testing.TB, path string, seed byte) error {
 	return l.Close()
 }
 
-// A flipped bit anywhere in any of the files is noticed, or has changed no row, receipt or checkpoint.
+// TestAttackBits: a flipped bit anywhere in any of the files is noticed, or has changed no row, receipt or
+// checkpoint.
 func TestAttackBits(t *testing.T) {
 	original, want, _ := attackable(t)
 	files := []string{original, original, original, original + "-checkpoint"}
@@ -381,7 +382,7 @@ func TestAttackBits(t *testing.T) {
 	}
 }
 
-// facts is the content of a log besides rows.
+// facts returns the content of a log other than its rows.
 func facts(t testing.TB, path string) (all []string) {
 	t.Helper()
 	l := openLog(t, path)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// decode undoes encode. That it can be written shows that no two rows have one encoding.
+// decode inverts encode. Its existence proves that no two rows have the same encoding.
 func decode(t *testing.T, b []byte) (r Row) {
 	t.Helper()
 	take := func(n uint64) []byte {
@@ -57,7 +57,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// neighbours are rows that a careless encoding would not tell from r: the same texts, cut elsewhere.
+// neighbours returns rows that a careless encoding would not distinguish from r: the same texts, split elsewhere.
 func neighbours(r Row, shift int) []Row {
 	all := r.Kind + r.Run + r.Namespace + string(r.Data)
 	cut := func(n int) (head string) {
@@ -72,14 +72,14 @@ func neighbours(r Row, shift int) []Row {
 	return []Row{moved, swapped}
 }
 
-// The encoding is a file format: were it to change, old logs could not be verified any more.
+// TestHashIsFixed: the encoding is a file format: if it changed, old logs could not be verified any more.
 func TestHashIsFixed(t *testing.T) {
 	r := Row{
 		Seq: 7, Time: time.Unix(1700000000, 123456789), Kind: "execution.started", Run: "01J", Namespace: "default",
 		Data: json.RawMessage(`{"a":1}`), Prev: strings.Repeat("ab", hashSize),
 	}
 	got := hashRow(r)
-	const want = "d0546521547a61fb8c780a0aed4fc58bdc7db898f4e64119c8537f58ca540d1a" // by Python's hashlib and struct
+	const want = "d0546521547a61fb8c780a0aed4fc58bdc7db898f4e64119c8537f58ca540d1a" // from Python's hashlib and struct
 	if hex.EncodeToString(got[:]) != want {
 		t.Errorf("got %x, want %s", got, want)
 	}

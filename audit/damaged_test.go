@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Of a damaged file all rows come but those in damaged pages, which are named, and the file stays as it is.
+// TestOpenDamaged: reading a damaged file returns all rows except those in damaged pages, which are named, and the
+// file is not changed.
 func TestOpenDamaged(t *testing.T) {
 	path, rows := signedLog(t)
 	whole, err := os.ReadFile(path)
@@ -19,7 +20,7 @@ func TestOpenDamaged(t *testing.T) {
 	const page = 4096
 	for name, test := range map[string]struct {
 		damage func(b []byte) []byte
-		least  int    // how many rows come
+		least  int    // minimum number of rows
 		says   string // the error; "" is none
 	}{
 		"whole":       {func(b []byte) []byte { return b }, len(rows), ""},

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// When the disk is full, appends fail and say so, nothing that was acknowledged is lost, and they go
-// on as soon as there is space again.
+// TestFullDisk: on a full disk, appends fail with that error, no acknowledged row is lost, and appends continue as
+// soon as there is space again.
 func TestFullDisk(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -43,8 +43,8 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("%d rows before the disk was full", acked)
 }
 
-// On a full disk nothing can be signed either. That is said, nothing is lost, and it is made up for
-// as soon as there is space again.
+// TestFullDiskSigned: on a full disk, signing fails, too. That is reported, nothing is lost, and the rows are
+// signed as soon as there is space again.
 func TestFullDiskSigned(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -53,7 +53,7 @@ func TestFullDiskSigned(t *testing.T) {
 	path := filepath.Join(dir, "audit.db")
 	l := openSigned(t, path, signing(10))
 	fill(t, l, 1)
-	if _, err := l.Checkpoint(t.Context()); err != nil { // or the disk may be full before the first
+	if _, err := l.Checkpoint(t.Context()); err != nil { // otherwise the disk may be full before the first
 		t.Fatal(err)
 	}
 	acked := 1 + fillDisk(t, l)
@@ -77,8 +77,8 @@ func TestFullDiskSigned(t *testing.T) {
 	t.Logf("%d rows before the disk was full", acked)
 }
 
-// On a full disk old files are deleted, and the active one is closed, with the space of the reserve; rows go on after
-// that.
+// TestRotateFullDisk: on a full disk, old files are deleted and the active one is closed with the reserved space;
+// appends continue after that.
 func TestRotateFullDisk(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -119,8 +119,8 @@ func TestRotateFullDisk(t *testing.T) {
 	}
 }
 
-// A log that nobody has open is opened on a full disk, too, to rotate it, again and again: its -shm file takes space of
-// the reserve.
+// TestOpenFullDisk: a log that no process has open can be opened on a full disk repeatedly, to rotate it: its -shm
+// file uses reserved space.
 func TestOpenFullDisk(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -160,8 +160,8 @@ func TestOpenFullDisk(t *testing.T) {
 	}
 }
 
-// A log that nobody has open is read on a full disk, too, with the rows of a writer that was killed, in all of its
-// files.
+// TestReadFullDisk: a log that no process has open can be read on a full disk, including the rows of a killed
+// writer, in all of its files.
 func TestReadFullDisk(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -175,7 +175,7 @@ func TestReadFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	acked := killWriter(t, path, 60)
-	if err := os.Remove(fileName(path, 2) + "-shm"); err != nil { // its space may go to others
+	if err := os.Remove(fileName(path, 2) + "-shm"); err != nil { // its space may be used by others
 		t.Fatal(err)
 	}
 	takeAll(t, dir)
@@ -214,7 +214,7 @@ func readFull(t *testing.T, path string) Report {
 	return r
 }
 
-// takeAll leaves a file system no space.
+// takeAll fills a file system completely.
 func takeAll(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "other"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -230,7 +230,7 @@ func takeAll(t *testing.T, dir string) {
 	}
 }
 
-// smallDisk is a file system with so many bytes free, until free makes it larger.
+// smallDisk makes a file system with so many bytes free, until free enlarges it.
 func smallDisk(t *testing.T, bytes int) (dir string, free func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -249,10 +249,10 @@ func smallDisk(t *testing.T, bytes int) (dir string, free func()) {
 	}
 }
 
-// fillDisk appends until the disk is full, and returns how many rows were acknowledged.
+// fillDisk appends until the disk is full, and returns the number of acknowledged rows.
 func fillDisk(t *testing.T, l *Log) (acked int64) {
 	t.Helper()
-	noise := make([]byte, 4000) // which nothing compresses
+	noise := make([]byte, 4000) // incompressible
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	entry := Entry{Kind: "k", Data: map[string][]byte{"x": noise}}
 	var err error
@@ -312,7 +312,7 @@ func openAsUser(t *testing.T, path string) string {
 	return string(out)
 }
 
-// publicDir is a temporary directory that every user can enter.
+// publicDir makes a temporary directory that every user can enter.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,14 +14,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 )
 
-// releasedFormats are the versions of the schema that a release wrote. All of them are read, verified and continued by
-// any later program; those that no release wrote are refused. testdata has a log of each that there was.
+// releasedFormats are the schema versions of releases. Any later program reads, verifies and continues all of them,
+// and refuses unreleased ones. testdata has a log of each version.
 var releasedFormats []int64
 
-// formatRows are the rows of the logs in testdata, by their kinds; the last has a receipt.
+// formatRows are the kinds of the rows in testdata's logs; the last row has a receipt.
 var formatRows = []string{"execution.started", "vault.added", "execution.completed"}
 
-// recordFormat writes a log as this program makes it.
+// recordFormat writes a log in this program's format.
 func recordFormat(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(2))
@@ -54,7 +54,7 @@ func recordFormat(t *testing.T) {
 
 func formatFile(version int64) string { return fmt.Sprintf("testdata/format-%d.db", version) }
 
-// unpackFormat puts a recorded log into a directory of its own.
+// unpackFormat unpacks a recorded log into a directory of its own.
 func unpackFormat(t *testing.T, version int64) (path string) {
 	t.Helper()
 	path = logPath(t)
@@ -79,7 +79,7 @@ func unpackFormat(t *testing.T, version int64) (path string) {
 	return path
 }
 
-// TestFormats opens a log of each format that there was. After a change of the schema, -update records one more.
+// TestFormats opens a log of each format. After a change of the schema, -update records one more.
 func TestFormats(t *testing.T) {
 	if *update {
 		recordFormat(t)
@@ -97,7 +97,7 @@ func TestFormats(t *testing.T) {
 			path := unpackFormat(t, version)
 			if version == schema.Version || slices.Contains(releasedFormats, version) {
 				wantContinued(t, path)
-				tamper(t, path, fmt.Sprintf("PRAGMA user_version = %d", schema.Version+1)) // as an older program sees what a newer one made of it
+				tamper(t, path, fmt.Sprintf("PRAGMA user_version = %d", schema.Version+1)) // an older program's view of a newer file
 				_, err := Open(t.Context(), path)
 				wantError(t, err, fmt.Sprintf("version %d", schema.Version+1), "use the sandboxmcp that wrote it")
 				return

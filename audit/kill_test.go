@@ -66,7 +66,7 @@ func killer(t *testing.T, within time.Duration, name, path string, args ...any) 
 	return lines
 }
 
-// lasts is half as long again as a child goes on from its first word until it ends by itself.
+// lasts returns one and a half times the time from a child's first line to its end.
 func lasts(t *testing.T, name, path string) time.Duration {
 	t.Helper()
 	cmd := command(t, name, path)
@@ -85,10 +85,10 @@ func lasts(t *testing.T, name, path string) time.Duration {
 	return time.Since(start) * 3 / 2
 }
 
-// Processes that append and sign are killed at random moments. No acknowledged row is lost, and
-// chain, receipts and checkpoints hold.
+// TestKillSigned kills processes that append and sign at random moments. No acknowledged row is lost, and chain,
+// receipts and checkpoints are valid.
 func TestKillSigned(t *testing.T) {
-	const logs = 4 // side by side
+	const logs = 4 // at the same time
 	kills := hosttest.Rounds(20, 250)
 	var total sync.Map
 	t.Run("logs", func(t *testing.T) {

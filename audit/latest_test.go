@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Another process appends and signs after this one has read how long the log is, and before it reads the
-// file beside it: that is no older copy.
+// TestLatestIsNewer has another process append and sign after this one has read the log's length, and before it
+// reads the file beside the log: that is not an older copy.
 func TestLatestIsNewer(t *testing.T) {
 	path := logPath(t)
 	other := openSigned(t, path, signing(100))
@@ -48,7 +48,7 @@ func TestLatestIsNewer(t *testing.T) {
 	}
 }
 
-// A file or link under the temporary name is neither followed nor kept.
+// TestLatestFollowsNoLink: a file or link under the temporary name is neither followed nor kept.
 func TestLatestFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "log-checkpoint"), filepath.Join(dir, "victim")
@@ -69,7 +69,7 @@ func TestLatestFollowsNoLink(t *testing.T) {
 	}
 }
 
-// Rows that come all the time are signed all the same, and after a failure it is tried again.
+// TestSignedInTime: rows that keep coming are signed nevertheless, and signing is retried after a failure.
 func TestSignedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := &brokenKey{Signer: seeded('a')}
@@ -102,7 +102,7 @@ func TestSignedInTime(t *testing.T) {
 	})
 }
 
-// childOnce is a short command: it finds a log that others are signing.
+// childOnce is a short command: it opens a log that other processes are signing.
 func childOnce(path string, _ []string) error {
 	l, err := OpenSigned(context.Background(), path, signing(5))
 	if err != nil {
@@ -114,7 +114,7 @@ func childOnce(path string, _ []string) error {
 	return l.Close()
 }
 
-// Many short processes sign one log, several at a time, and none sees an older copy.
+// TestManyShortProcesses has many short processes sign one log, several at a time, and none sees an older copy.
 func TestManyShortProcesses(t *testing.T) {
 	path := logPath(t)
 	n := hosttest.Rounds(60, 400)

@@ -20,8 +20,8 @@ var children = map[string]func(path string, args []string) error{
 	"write":  childWrite,  // a number of rows from a number of goroutines
 	"runs":   childRuns,   // like a number of runs on the command line
 	"hold":   childHold,   // a lock
-	"open":   childOpen,   // once, and tells that it begins
-	"sign":   childSign,   // appends and signs until it is killed, reporting each row that it was promised
+	"open":   childOpen,   // once, and prints that it begins
+	"sign":   childSign,   // appends and signs until it is killed, printing each acknowledged row
 	"rotate": childRotate, // appends and rotates until it is killed
 	"once":   childOnce,   // appends a row and signs it
 }
@@ -96,7 +96,7 @@ func childHold(path string, statements []string) error {
 	return nil
 }
 
-// number is the i-th argument of a child.
+// number returns the i-th argument of a child.
 func number(args []string, i int) int {
 	n, err := strconv.Atoi(args[i])
 	if err != nil {

@@ -70,7 +70,7 @@ func TestOpenRelative(t *testing.T) {
 	wantSound(t, l, 1)
 }
 
-// All of many goroutines that come first get the same log.
+// TestOpenAtOnce: all of many goroutines that open first get the same log.
 func TestOpenAtOnce(t *testing.T) {
 	path := logPath(t)
 	var g sync.WaitGroup
@@ -91,7 +91,7 @@ func TestOpenAtOnce(t *testing.T) {
 	wantSound(t, openLog(t, path), 16)
 }
 
-// Open refuses a file that is not a valid log with a remedy, and does not change it.
+// TestOpenRefuses: Open refuses a file that is not a valid log with a remedy, and does not change it.
 func TestOpenRefuses(t *testing.T) {
 	good := logPath(t)
 	l := openLog(t, good)
@@ -161,7 +161,7 @@ func TestOpenBadPlaces(t *testing.T) {
 		_, err := Open(t.Context(), name)
 		wantError(t, err, want, name)
 	}
-	// Were the file deleted just before SQLite opens it, an empty one would be in its place.
+	// If the file were deleted just before SQLite opens it, SQLite would create an empty one.
 	db, err := sql.Open("sqlite", statefile.DataSource(filepath.Join(dir, "nowhere"), schema.LockWait))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestOpenBadPlaces(t *testing.T) {
 	}
 }
 
-// Another process that keeps the whole database locked is waited for, and then named as the reason.
+// TestLocked: Open waits for another process that locks the whole database, and then names it as the reason.
 func TestLocked(t *testing.T) {
 	path := logPath(t)
 	fill(t, openLog(t, path), 1)
@@ -214,7 +214,7 @@ func TestLocked(t *testing.T) {
 	})
 }
 
-// A log whose file is deleted or replaced under us must not go on into a file without a name.
+// TestMoved: a log whose file is deleted or replaced while it is open must not continue into a file without a name.
 func TestMoved(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be deleted")

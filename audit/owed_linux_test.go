@@ -12,12 +12,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// gone is a row of something that has happened in any case.
+// gone returns a row about an event that has already happened.
 func gone(run string) Entry {
 	return Entry{Kind: "token.revoked", Run: run, Namespace: "default", Data: map[string]any{"name": "ci"}, Late: true}
 }
 
-// wantLate reads the rows of a kind from a log: those that were late say when they happened.
+// wantLate reads the rows of a kind from a log: late ones contain the time of the event.
 func wantLate(t *testing.T, l *Log, run string) {
 	t.Helper()
 	rows := collect(t, l, Filter{Kinds: []string{"token.revoked"}, Run: run})
@@ -62,7 +62,7 @@ func TestOwed(t *testing.T) {
 	}
 	_ = l.Close() // some rows may be unsigned
 
-	l = openSigned(t, path, signing(10)) // as after a restart
+	l = openSigned(t, path, signing(10)) // like after a restart
 	hosttest.Until(t, "that no row can be written shows", func() bool { return l.Writable() != nil })
 	if _, err := l.Append(t.Context(), gone("three")); !errors.As(err, new(*Owed)) {
 		t.Fatalf("got %v", err)
@@ -90,7 +90,7 @@ func fillRest(t *testing.T, dir string, l *Log) {
 	}
 }
 
-// Without a file, owed rows are in memory, and their loss is reported.
+// TestOwedInMemory: without a file, owed rows are in memory, and their loss is reported.
 func TestOwedInMemory(t *testing.T) {
 	l, err := Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
@@ -123,7 +123,7 @@ func TestOwedInMemory(t *testing.T) {
 	}
 }
 
-// A line that was cut off is no row, and those before it are.
+// TestOwedTorn: a truncated line is not a row, and those before it are.
 func TestOwedTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	content := make([]byte, owedSize)
@@ -161,7 +161,7 @@ func TestOwedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := openSigned(t, path, signing(10))
-		if err := l.Close(); err != nil { // which writes it
+		if err := l.Close(); err != nil { // writes it
 			t.Error(err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestOwedOnce(t *testing.T) {
 	}
 }
 
-// A log that can't be opened owes late entries, and no others.
+// TestOweLate: a log that can't be opened owes late entries, and no others.
 func TestOweLate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	if err := Owe(path, errClosed, gone("one"), Entry{Kind: "x"}); !errors.Is(err, errClosed) || errors.As(err, new(*Owed)) {

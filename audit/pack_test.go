@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
-// Any receipt is read back byte for byte.
+// TestPack: any receipt is read back byte for byte.
 func TestPack(t *testing.T) {
 	m := newRuns(7)
 	ours := string(m.envelope([]byte(`{"a":"` + strings.Repeat("b\n", 3000) + `"}`)))
@@ -53,7 +53,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// Bytes that anybody could have put into the file cost no more memory than the largest row.
+// TestUnpackBomb: crafted bytes in the file take no more memory than the largest row.
 func TestUnpackBomb(t *testing.T) {
 	p := pack.New(pack.Dictionary)
 	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
@@ -93,8 +93,8 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// Runs cost little: all of the file, its indexes and its tree too, is counted. Without the dictionary they cost twice
-// as much.
+// TestSizeOfRuns measures the complete file, including its indexes and its tree. Without the dictionary, runs cost
+// twice as much.
 func TestSizeOfRuns(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(1000))

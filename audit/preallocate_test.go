@@ -7,8 +7,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A log that is written to often gets room, and is read as before, also by a process that finds it as a killed one left
-// it.
+// TestRoom: a frequently written log is preallocated, and read as before, also by a process that finds a killed
+// one's file.
 func TestRoom(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path)

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A log whose first checkpoint was prepared, and then came later than those of another process.
+// TestPrepared has a log whose first checkpoint was prepared, and then came later than those of another process.
 func TestPrepared(t *testing.T) {
 	for name, after := range map[string]int{"fewer": 1, "more": 9} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// A key that can't be had while the first checkpoint is prepared is asked for again.
+// TestPreparedInVain: a key that is unavailable while the first checkpoint is prepared is requested again.
 func TestPreparedInVain(t *testing.T) {
 	path := logPath(t)
 	first := openSigned(t, path, signing(1000))
@@ -46,7 +46,7 @@ func TestPreparedInVain(t *testing.T) {
 	}
 	var asked atomic.Int32
 	l := openSigned(t, path, Signing{Every: 1000, Key: func(context.Context) (crypto.Signer, error) {
-		if asked.Add(1) == 2 { // the first time is OpenSigned's
+		if asked.Add(1) == 2 { // the first request is OpenSigned's
 			return nil, errors.New("not now")
 		}
 		return seeded('a'), nil

@@ -87,8 +87,8 @@ func childRuns(path string, args []string) error {
 	return nil
 }
 
-// Processes that all come to a log that is not there yet and write at once make one chain, in which
-// each acknowledged row stands exactly once, at the place that was reported.
+// TestManyProcesses: processes that open a missing log and write at once make one chain, which contains each
+// acknowledged row exactly once, at the reported position.
 func TestManyProcesses(t *testing.T) {
 	tests := []struct {
 		name, child string

@@ -81,7 +81,7 @@ func referenceCheck(text []byte, key ed25519.PublicKey) error {
 	if err != nil {
 		return err
 	}
-	// x/mod's own parser knows one first line only.
+	// x/mod's own parser accepts one first line only.
 	tree, err := tlog.ParseTree([]byte("go.sum database tree\n" + strings.Join(strings.SplitN(n.Text, "\n", 2)[1:], "")))
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func referenceCheck(text []byte, key ed25519.PublicKey) error {
 	return tlog.CheckRecord(p, tree.N, tree.Hash, index, tlog.RecordHash(hash[:]))
 }
 
-// goldenProof proves row 2 of a log of three whose every byte is fixed.
+// goldenProof proves row 2 of a log of three rows in which every byte is fixed.
 func goldenProof(t testing.TB) []byte {
 	t.Helper()
 	l := openSigned(t, logPath(t), signing(0))
@@ -124,7 +124,7 @@ func goldenProof(t testing.TB) []byte {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Checkpoint(t.Context()); err != nil { // or one that covers two rows may be the newest
+	if _, err := l.Checkpoint(t.Context()); err != nil { // otherwise one that covers two rows may be the newest
 		t.Fatal(err)
 	}
 	text, err := l.Proof(t.Context(), "2")
@@ -134,7 +134,7 @@ func goldenProof(t testing.TB) []byte {
 	return text
 }
 
-// The format is one that others read: were it to change, kept proofs could not be checked any more.
+// TestProofIsFixed: others read the format: if it changed, stored proofs could not be verified any more.
 func TestProofIsFixed(t *testing.T) {
 	const golden = "testdata/row2.tlog-proof"
 	got := goldenProof(t)

@@ -61,7 +61,7 @@ func TestReceipt(t *testing.T) {
 	wantError(t, err, "not the one that row 2 came with")
 }
 
-// With the triggers in place, no statement changes the proofs of the log.
+// TestTriggersRefuseMore: with the triggers in place, no statement changes the log's proofs.
 func TestTriggersRefuseMore(t *testing.T) {
 	path, _ := signedLog(t)
 	l := openLog(t, path)

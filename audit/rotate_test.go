@@ -17,7 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// rotated returns the path of a log of three files: rows 1 to 301, 302 to 603, 604 to 904; row 302 and 604 continue.
+// rotated returns the path of a log of three files: rows 1 to 301, 302 to 603, 604 to 904; rows 302 and 604 are
+// continuations.
 func rotated(t testing.TB) (path string, rows []Row) {
 	t.Helper()
 	path = logPath(t)
@@ -86,7 +87,8 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// Rows of all files are proven by the newest checkpoint, and checkpoints of all times are continued.
+// TestRotateProofs: the newest checkpoint proves the rows of all files, and later checkpoints extend all earlier
+// ones.
 func TestRotateProofs(t *testing.T) {
 	path, rows := rotated(t)
 	l := openLog(t, path)
@@ -130,7 +132,7 @@ func TestRotateProofs(t *testing.T) {
 	wantSigned(t, path, 301+300, 'a')
 }
 
-// change changes the log as its owner can: without its triggers, which are there again afterwards.
+// change changes the log like its owner can: without its triggers, which it restores.
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	var drop, again []string
@@ -142,7 +144,7 @@ func change(t testing.TB, path string, statements ...string) {
 	tamper(t, path, slices.Concat(drop, statements, again)...)
 }
 
-// Files that were deleted, moved, changed, exchanged or put back are seen.
+// TestRotateVerify: deleted, moved, changed, swapped and restored files are noticed.
 func TestRotateVerify(t *testing.T) {
 	original, _ := rotated(t)
 	other, _ := rotated(t)
@@ -212,7 +214,7 @@ func TestOpenFiles(t *testing.T) {
 	wantError(t, err, "name the older file first")
 }
 
-// Processes that have a log open continue in the next file after any process rotates.
+// TestRotateWhileOthersWrite: processes that have a log open continue in the next file after any process rotates.
 func TestRotateWhileOthersWrite(t *testing.T) {
 	path := logPath(t)
 	var g sync.WaitGroup
@@ -267,7 +269,8 @@ func TestRotateWhileOthersWrite(t *testing.T) {
 	g.Wait()
 }
 
-// A process that is killed anywhere in a rotation leaves a log that others go on with, and no row is lost.
+// TestRotateKilled: a process that is killed anywhere in a rotation leaves a log that others continue, and no row
+// is lost.
 func TestRotateKilled(t *testing.T) {
 	path := logPath(t)
 	for range 12 {
@@ -302,7 +305,8 @@ func childRotate(path string, _ []string) error {
 	}
 }
 
-// A rotation that ended after the last row of a file, by any death, is completed by the next append.
+// TestRotateUnfinished: a rotation that ended after the last row of a file, by any death, is completed by the next
+// append.
 func TestRotateUnfinished(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(100))
@@ -357,7 +361,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// Rows that a process left unsigned are signed by one that writes nothing, and at once by one that writes.
+// TestSignsWhatOthersLeft: rows that a process left unsigned are signed by one that writes nothing, and at once by
+// one that writes.
 func TestSignsWhatOthersLeft(t *testing.T) {
 	path := logPath(t)
 	first := openSigned(t, path, signing(1000))
@@ -365,7 +370,7 @@ func TestSignsWhatOthersLeft(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	left := openLog(t, path) // as a process that is killed: it signs nothing
+	left := openLog(t, path) // like a killed process, it signs nothing
 	fill(t, left, 5)
 	idle := openSigned(t, path, signing(1000))
 	hosttest.Until(t, "they are signed", func() bool { return strings.HasSuffix(sizes(t, idle), " 8") })
@@ -382,7 +387,7 @@ func TestSignsWhatOthersLeft(t *testing.T) {
 	}
 }
 
-// After the disk has failed, a log that lacks a row that was acknowledged is not written.
+// TestReopenedWithoutRow: after a disk failure, a log that lacks an acknowledged row is not written.
 func TestReopenedWithoutRow(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(1000))
@@ -461,7 +466,7 @@ func TestSignsClosedFileLate(t *testing.T) {
 		c := checkpoint.Head{Origin: s.origin, Size: s.tree.Size, Root: s.tree.Root()}
 		note, err := c.Sign(seeded('a'))
 		if err == nil {
-			err = s.storeCheckpoint(t.Context(), late, c, note) // made before the other process went on
+			err = s.storeCheckpoint(t.Context(), late, c, note) // made before the other process continued
 		}
 		got, readErr := ReadCheckpoint(path + "-checkpoint")
 		if err != nil || readErr != nil || string(got) != string(want) {
@@ -471,7 +476,7 @@ func TestSignsClosedFileLate(t *testing.T) {
 	}
 }
 
-// A file in the place of another one shows, and is not passed over.
+// TestVerifySwappedFiles: a file in place of another one is noticed, and not skipped.
 func TestVerifySwappedFiles(t *testing.T) {
 	path, _ := rotated(t)
 	second := fileName(path, 2)
@@ -485,8 +490,8 @@ func TestVerifySwappedFiles(t *testing.T) {
 	}
 }
 
-// A process that was idle, while others rotated the log and deleted its file and the next ones, goes on in the first
-// file that is left.
+// TestGoesOnAfterOthersPruned: a process that was idle, while others rotated the log and deleted its file and the
+// next ones, continues in the first remaining file.
 func TestGoesOnAfterOthersPruned(t *testing.T) {
 	path := logPath(t)
 	idle := openSigned(t, path, signing(1000))

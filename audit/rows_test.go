@@ -94,7 +94,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// A row that somebody has put at the largest number must not keep readers running in circles.
+// TestRowsEnd: a forged row with the largest number must not make readers loop forever.
 func TestRowsEnd(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 3)
@@ -106,7 +106,7 @@ func TestRowsEnd(t *testing.T) {
 	wantError(t, err, "tampered", "row 9223372036854775807")
 }
 
-// The loop over rows may append, stop, and span many pages; no lock is held meanwhile.
+// TestRowsWhileAppending: the loop over rows may append, stop, and span many pages; no lock is held meanwhile.
 func TestRowsWhileAppending(t *testing.T) {
 	l := openLog(t, logPath(t))
 	big := map[string]string{"x": strings.Repeat("y", pack.MaxData/2)} // some 8 rows fill a page
@@ -175,7 +175,7 @@ func TestRowsCancelled(t *testing.T) {
 
 func TestFollow(t *testing.T) {
 	path := logPath(t)
-	l, other := openLog(t, path), openLog(t, path) // the one that appends need not be the one that follows
+	l, other := openLog(t, path), openLog(t, path) // the appending log need not be the following one
 	fill(t, other, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

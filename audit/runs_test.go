@@ -12,8 +12,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// madeRuns makes rows and receipts as those of a server's runs are: with other hashes, times and figures in each. Of
-// one key and one policy there is one each, as on a machine.
+// madeRuns makes rows and receipts like those of a server's runs, each with other hashes, times and numbers, but
+// all with one key and one policy, as on a machine.
 type madeRuns struct {
 	*rand.Rand
 	key, policy string
@@ -34,7 +34,7 @@ var (
 	madeLimits = map[string]any{"cpu_cores": 1, "disk_bytes": 512 << 20, "output_bytes": 1 << 20, "processes": 256, "ram_bytes": 512 << 20, "wall_seconds": 60}
 )
 
-// run returns the rows of a run: its start and its end, with a receipt; in between, those of some.
+// run returns the rows of a run: its start, possibly some others, and its end with a receipt.
 func (m *madeRuns) run() []Entry {
 	id, language, ended, code := ulid.MustNew(1790000000000+m.Uint64N(1e10), ulid.Monotonic(m.reader(), 0)).String(), "python", "ok", m.hash()
 	if m.IntN(4) == 0 {
@@ -92,7 +92,7 @@ func (m *madeRuns) reader() *rand.ChaCha8 {
 	return rand.NewChaCha8(seed)
 }
 
-// fillRuns appends the rows of runs until there are n at least, and returns how many runs these were.
+// fillRuns appends the rows of runs until there are at least n, and returns the number of runs.
 func fillRuns(t testing.TB, l *Log, n int) (runs int) {
 	t.Helper()
 	m := newRuns(1)

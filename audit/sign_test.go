@@ -25,12 +25,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// seeded is a key that is the same each time.
+// seeded returns the same key for each seed.
 func seeded(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))
 }
 
-// always is a key that is never replaced.
+// always returns a key that is never replaced.
 func always(key crypto.Signer) func(context.Context) (crypto.Signer, error) {
 	return func(context.Context) (crypto.Signer, error) { return key, nil }
 }
@@ -66,7 +66,7 @@ func verify(t testing.TB, path string, o VerifyOptions) Report {
 	return r
 }
 
-// wantSigned checks that all rows are there, good, and covered by a checkpoint.
+// wantSigned checks that all rows are present, valid, and covered by a checkpoint.
 func wantSigned(t testing.TB, path string, rows int64, seeds ...byte) Report {
 	t.Helper()
 	r := verify(t, path, VerifyOptions{Keys: keys(seeds...)})
@@ -98,7 +98,7 @@ func TestSigned(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(10))
 	for _, want := range []string{"10", "10 20"} {
-		fillFast(t, l, 10) // at once, or else a slow disk might be a second of silence
+		fillFast(t, l, 10) // at once, otherwise a slow disk might cause a second of silence
 		hosttest.Until(t, "checkpoints are at "+want, func() bool { return sizes(t, l) == want })
 	}
 	fillFast(t, l, 5)
@@ -140,7 +140,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// Large enough for several levels of stored nodes, in several sittings.
+// TestSignedLarge has enough rows for several levels of stored nodes, signed in several steps.
 func TestSignedLarge(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
@@ -165,7 +165,7 @@ func TestSignedLarge(t *testing.T) {
 	}
 }
 
-// Checkpoint is an answer also where nothing can be signed.
+// TestCheckpoint: Checkpoint returns a result even if nothing can be signed.
 func TestCheckpoint(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(0))
@@ -199,8 +199,8 @@ func seededRSA(t *testing.T) crypto.Signer {
 	return k
 }
 
-// An older version of the program, a command that only reads, or one without a key appends rows that the
-// next one signs; keys change.
+// TestSignedRotation: an older version of the program, a read-only command, or one without a key appends rows that
+// the next process signs; keys change.
 func TestSignedRotation(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
@@ -242,7 +242,7 @@ func fillFast(t testing.TB, l *Log, n int) {
 	}
 }
 
-// brokenKey cannot sign for a while.
+// brokenKey can't sign for a while.
 type brokenKey struct {
 	crypto.Signer
 	mu     sync.Mutex
@@ -264,7 +264,7 @@ func (k *brokenKey) Sign(r io.Reader, msg []byte, o crypto.SignerOpts) ([]byte, 
 	return k.Signer.Sign(r, msg, o)
 }
 
-// No row is lost or refused for want of a signature, and the next one covers all.
+// TestSigningFails: no row is lost or refused for lack of a signature, and the next one covers all.
 func TestSigningFails(t *testing.T) {
 	path := logPath(t)
 	key := &brokenKey{Signer: seeded('a'), broken: true}
@@ -282,7 +282,7 @@ func TestSigningFails(t *testing.T) {
 	key.set(true)
 	fill(t, l, 1)
 	wantError(t, l.Close(), "pulled out", path)
-	if n := strings.Count(logged.String(), "stay unsigned"); n != 2 { // once for each time that it began to fail
+	if n := strings.Count(logged.String(), "stay unsigned"); n != 2 { // once per failure period
 		t.Errorf("%d lines in the program's log:\n%s", n, logged.String())
 	}
 	r := verify(t, path, VerifyOptions{Keys: keys('a')})
@@ -295,7 +295,7 @@ func TestSigningFails(t *testing.T) {
 	wantSigned(t, path, 19, 'a')
 }
 
-// Rows that don't continue the signed rows are not signed, and appends continue.
+// TestSigningRefuses: rows that don't continue the signed rows are not signed, and appends continue.
 func TestSigningRefuses(t *testing.T) {
 	original := logPath(t)
 	l := openSigned(t, original, signing(10))
@@ -357,7 +357,8 @@ func large(t *testing.T, rows int) string {
 	return path
 }
 
-// rewriteFrom is SQL that changes row seq and gives it and all after it the hashes that make the chain whole again.
+// rewriteFrom returns SQL that changes row seq and rehashes it and all later rows, so that the chain is consistent
+// again.
 func rewriteFrom(t testing.TB, path string, seq int64) string {
 	t.Helper()
 	l := openLog(t, path)
@@ -377,7 +378,7 @@ func rewriteFrom(t testing.TB, path string, seq int64) string {
 	return strings.Join(sql, "; ")
 }
 
-// A key that is replaced while the log is open signs nothing more.
+// TestKeyReplaced: a key that is replaced while the log is open signs nothing more.
 func TestKeyReplaced(t *testing.T) {
 	path := logPath(t)
 	var now atomic.Value
@@ -398,7 +399,7 @@ func TestKeyReplaced(t *testing.T) {
 	}
 }
 
-// A trigger can make rows vanish in silence. Then they are not acknowledged.
+// TestVanishingRow: a trigger can silently discard rows. They are not acknowledged then.
 func TestVanishingRow(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path)
@@ -410,7 +411,8 @@ func TestVanishingRow(t *testing.T) {
 	wantError(t, err, "was not taken")
 }
 
-// The row about a new key is signed although no other follows, by a process that ends at once and by one that stays.
+// TestRowOfTheKeyIsSigned: the row about a new key is signed even if no other follows, by a process that ends at
+// once and by one that stays.
 func TestRowOfTheKeyIsSigned(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind   string
@@ -453,7 +455,8 @@ func TestRowOfTheKeyIsSigned(t *testing.T) {
 	}
 }
 
-// A checkpoint has one spelling: of the bits that base64 pads its last byte with, none may be set.
+// TestSignatureHasOneSpelling: a checkpoint has one encoding: the padding bits of the last base64 byte must be
+// zero.
 func TestSignatureHasOneSpelling(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(0))

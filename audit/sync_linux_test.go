@@ -25,7 +25,7 @@ func TestRowIsOnTheDisk(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			os.Remove(filepath.Join(dir, mark)) // a call that the trace shows
+			os.Remove(filepath.Join(dir, mark)) // a call that is visible in the trace
 		}
 		return
 	}

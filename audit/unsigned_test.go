@@ -30,7 +30,8 @@ func unsign(t *testing.T, path string) {
 	os.Remove(path + "-checkpoint")
 }
 
-// A log whose checkpoints were all removed is not in order where keys, or its own rows, say that it was signed.
+// TestAllCheckpointsRemoved: a log without checkpoints is invalid if keys, or its own rows, show that it was
+// signed.
 func TestAllCheckpointsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry Entry
@@ -65,7 +66,7 @@ func TestAllCheckpointsRemoved(t *testing.T) {
 	}
 }
 
-// The first row of a log is signed at once: no time passes.
+// TestFirstCheckpointDoesNotWait: the first row of a log is signed at once: no time passes.
 func TestFirstCheckpointDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openSigned(t, logPath(t), signing(0))
@@ -78,7 +79,7 @@ func TestFirstCheckpointDoesNotWait(t *testing.T) {
 	})
 }
 
-// Removing checkpoints so that the next run signs again leaves rows that were signed late.
+// TestSignedLate: removing checkpoints so that the next run signs again leaves rows that were signed late.
 func TestSignedLate(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(0))
@@ -107,7 +108,8 @@ func TestSignedLate(t *testing.T) {
 	}
 }
 
-// Signatures after a key's replacement are invalid: unless a newer checkpoint covers the rows, the log is not valid.
+// TestReplacedKeySignsNothing: signatures after a key's replacement are invalid: unless a newer checkpoint covers
+// the rows, the log is invalid.
 func TestReplacedKeySignsNothing(t *testing.T) {
 	path := logPath(t)
 	a, b := Signing{Key: always(seeded('a'))}, Signing{Key: always(seeded('b'))}
@@ -152,13 +154,13 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 		t.Error("a proof with a checkpoint of a key that was replaced is taken")
 	}
 	write(b, 1)
-	expect("") // the newer key vouches for all of it
+	expect("") // the newer key's checkpoint covers all of it
 	if r := verify(t, path, VerifyOptions{Keys: both, Checkpoints: [][]byte{late}}); !strings.Contains(strings.Join(r.Remarks, " "), "do not count") {
 		t.Errorf("nothing is said of it: %q", r.Remarks)
 	}
 }
 
-// Rows whose clock went back, and a log that anybody may write to, are said.
+// TestRemarks: rows whose clock went back, and a log that anybody may write to, are reported.
 func TestRemarks(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(0))

@@ -17,15 +17,14 @@ import (
 
 var dropTriggers = []string{"DROP TRIGGER audit_no_update", "DROP TRIGGER audit_no_delete", "DROP TRIGGER audit_at_end"}
 
-// rehashed is an SQL statement that changes row r to say something else and gives it the hash that
-// it then must have.
+// rehashed returns an SQL statement that changes row r and gives it the matching hash.
 func rehashed(r Row) string {
 	r.Data = []byte(`{"n":0}`)
 	hash := hashRow(r)
 	return fmt.Sprintf("UPDATE audit SET data = %s, hash = x'%x' WHERE seq = %d", repacked(string(r.Data), nil), hash, r.Seq)
 }
 
-// The owner of the file can do all this. Verify must name the first bad row each time.
+// TestVerifyTampered has changes that the owner of the file can make. Verify must name the first bad row each time.
 func TestVerifyTampered(t *testing.T) {
 	const swap = "UPDATE audit SET seq = -1 WHERE seq = %d; UPDATE audit SET seq = %[1]d WHERE seq = %[2]d; UPDATE audit SET seq = %[2]d WHERE seq = -1"
 	original := logPath(t)
@@ -97,14 +96,14 @@ func TestVerifyTampered(t *testing.T) {
 	}
 }
 
-// chainedElsewhere puts in r's place a row that is sound in itself but belongs to another chain.
+// chainedElsewhere replaces r by a row that is valid in itself but belongs to another chain.
 func chainedElsewhere(r Row) string {
 	r.Prev = strings.Repeat("5a", hashSize)
 	hash := hashRow(r)
 	return fmt.Sprintf("UPDATE audit SET prev = x'%s', hash = x'%x' WHERE seq = %d", r.Prev, hash, r.Seq)
 }
 
-// triggers makes the dropped triggers of the rows again as they were, but for one, which gets another body.
+// triggers recreates the dropped triggers of the rows, except for one, which gets another body.
 func triggers(other, body string) string {
 	var made []string
 	for _, s := range strings.SplitAfter(schema.Text, "END;") {
@@ -121,7 +120,7 @@ func triggers(other, body string) string {
 	return strings.Join(made, "\n")
 }
 
-// With the triggers in place, no statement changes existing rows.
+// TestTriggersRefuse: with the triggers in place, no statement changes existing rows.
 func TestTriggersRefuse(t *testing.T) {
 	l := openLog(t, logPath(t))
 	before := fill(t, l, 10)
@@ -146,7 +145,7 @@ func TestTriggersRefuse(t *testing.T) {
 	wantSound(t, l, 10)
 }
 
-// A stored head reveals changes that the chain alone does not.
+// TestVerifyCutOff: a stored head reveals changes that the chain alone does not.
 func TestVerifyCutOff(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 10)
@@ -167,7 +166,7 @@ func TestVerifyCutOff(t *testing.T) {
 	}
 }
 
-// A flipped bit or a cut anywhere in the file is noticed, or has changed no row.
+// TestVerifyDamagedFile: a flipped bit or a cut anywhere in the file is noticed, or has changed no row.
 func TestVerifyDamagedFile(t *testing.T) {
 	original := logPath(t)
 	l := openLog(t, original)

@@ -11,13 +11,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Appends wait only briefly for a signer that waits for a key.
+// TestAppendWhileSigning: appends wait only briefly for a signer that waits for a key.
 func TestAppendWhileSigning(t *testing.T) {
 	path := logPath(t)
 	var asked atomic.Int32
 	key := make(chan struct{})
 	l := openSigned(t, path, Signing{Every: 5, Key: func(context.Context) (crypto.Signer, error) {
-		if asked.Add(1) > 1 { // the first time is OpenSigned's
+		if asked.Add(1) > 1 { // the first request is OpenSigned's
 			<-key
 		}
 		return seeded('a'), nil
@@ -36,7 +36,7 @@ func TestAppendWhileSigning(t *testing.T) {
 	wantSigned(t, path, 25, 'a')
 }
 
-// Rows that can't be flushed are not signed.
+// TestSignsWhatIsOnDisk: rows that can't be flushed are not signed.
 func TestSignsWhatIsOnDisk(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(1000))

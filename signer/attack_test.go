@@ -13,7 +13,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// Each flip of a bit of an envelope is noticed, or is one after which it says just the same.
+// TestEachBitOfAnEnvelopeCounts: each flipped bit of an envelope is noticed, or does not change its meaning.
 func TestEachBitOfAnEnvelopeCounts(t *testing.T) {
 	key := fixedKey(t)
 	trust := NewTrust(key.PublicKey)
@@ -36,14 +36,14 @@ func TestEachBitOfAnEnvelopeCounts(t *testing.T) {
 			text[i] ^= 1 << bit
 		}
 	}
-	// keyid -> another name: then no key is named, and the one that is known has made the signature.
+	// keyid -> another name: then no key is named, and the known key has made the signature.
 	t.Logf("%d of %d flips change nothing", same, 8*len(text))
 	if same > 100 {
 		t.Errorf("%d flips change nothing", same)
 	}
 }
 
-// fields is an envelope as somebody else would write it.
+// fields is an envelope as another program would write it.
 type fields struct {
 	PayloadType string           `json:"payloadType"`
 	Payload     string           `json:"payload"`
@@ -67,7 +67,7 @@ func TestForgedReceipts(t *testing.T) {
 		return dsse.Signature{KeyID: e.Signatures[0].KeyID, Sig: b64(e.Signatures[0].Sig)}
 	}
 	base := fields{PayloadType, b64(good.Payload), []dsse.Signature{sig(good)}}
-	as := func(payloadType, payload string) string { // signed by us, as something
+	as := func(payloadType, payload string) string { // signed by us, with any type
 		raw, _ := key.Sign(nil, dsse.PAE(payloadType, []byte(payload)), crypto.Hash(0))
 		out, _ := json.Marshal(fields{payloadType, b64([]byte(payload)), []dsse.Signature{{KeyID: key.ID(), Sig: b64(raw)}}})
 		return string(out)
@@ -167,15 +167,15 @@ func TestForgedReceipts(t *testing.T) {
 	}
 }
 
-// spareBits sets a bit of base64 that stands for nothing.
+// spareBits sets a meaningless bit of base64.
 func spareBits(s string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	at := len(strings.TrimRight(s, "=")) - 1
 	return s[:at] + string(alphabet[strings.IndexByte(alphabet, s[at])+1]) + s[at+1:]
 }
 
-// Whatever is read as an envelope is one in the eyes of the specification's own library, and says
-// the same there.
+// FuzzParseEnvelope: every parsed envelope is also valid for the specification's own library, with the same
+// content.
 func FuzzParseEnvelope(f *testing.F) {
 	text := envelope(f, sampleReceipt(), fixedKey(f))
 	f.Add(text)

@@ -76,7 +76,7 @@ func TestManyFiles(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// Inputs don't use the artifacts' cap, and comparing them is bounded, too.
+// TestUnchangedInputsAndCaps: inputs don't use the artifacts' cap, and comparing them is bounded, too.
 func TestUnchangedInputsAndCaps(t *testing.T) {
 	inputs := map[string]string{"1": sum("1234"), "2": sum("1234"), "3": sum("1234")}
 	src := sourceOf(file("1", "1234"), file("2", "1234"), file("3", "1234"), file("out", "123456789"))

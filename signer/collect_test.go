@@ -23,7 +23,7 @@ import (
 
 const secret = "hunter2-hunter2"
 
-// sourceOf is a Source of fixed files.
+// sourceOf returns a Source of fixed files.
 func sourceOf(files ...File) Source {
 	return func(_ context.Context, f func(File) error) (int, error) {
 		for _, file := range files {
@@ -90,7 +90,7 @@ func sum(s string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// tree is every name below dir, with the content of regular files.
+// tree returns every name below dir, with the contents of regular files.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -169,7 +169,7 @@ func TestWithoutDirNothingIsSaved(t *testing.T) {
 	wantTree(t, ".", map[string]string{})
 }
 
-// A run may return paths as names; they are listed, and nothing is written anywhere.
+// TestBadNamesAreWithheld: a run may return paths as names; they are listed, and no file is written anywhere.
 func TestBadNamesAreWithheld(t *testing.T) {
 	for _, name := range []string{
 		"", ".", "..", "../x", "a/../../x", "a/../b", "a/..", "/etc/x", "//x", "a//b", "a/", "./a", "a/./b",
@@ -288,7 +288,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// ctx ends once the searched file's copy has begun to appear: the copy must not go on.
+// TestCancelWhileSaving ends ctx once the copy of the searched file has begun: it must not continue.
 func TestCancelWhileSaving(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
@@ -337,7 +337,7 @@ func TestSourceFails(t *testing.T) {
 	wantTree(t, dir, map[string]string{"a": "1"})
 }
 
-// A run that leaves nothing but the script that it came with pays for reading that, and no more.
+// TestCollectReadsSmallThingsInSmallPieces: a run that leaves only its script costs no more than reading that.
 func TestCollectReadsSmallThingsInSmallPieces(t *testing.T) {
 	script := "echo 1"
 	largest := 0

@@ -23,7 +23,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// trappedDirectory makes a directory full of traps beside one with a victim.
+// trappedDirectory makes a directory with links and FIFOs as traps, beside one with a victim.
 func trappedDirectory(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
@@ -85,7 +85,7 @@ func TestPreparedDirectory(t *testing.T) {
 	}
 }
 
-// A program can leave names that stand in each other's way only by changing them meanwhile.
+// TestDirectoryAndFileOfOneName: names can conflict only if a program changes them meanwhile.
 func TestDirectoryAndFileOfOneName(t *testing.T) {
 	dir := t.TempDir()
 	m := collect(t, sourceOf(file("a", "1"), file("a/x", "2"), file("b/x", "3"), file("b", "4")), Options{Dir: directoryAt(t, dir)})
@@ -101,7 +101,7 @@ func TestDirectoryAndFileOfOneName(t *testing.T) {
 	wantTree(t, dir, map[string]string{"a": "1", "b/x": "3", "SHA256SUMS": sum("1") + "  a\n" + sum("3") + "  b/x\n"})
 }
 
-// While one goroutine swaps a directory for links and a fifo, files are saved below it.
+// TestDirectorySwappedForALink saves files below a directory that a goroutine swaps for links and a FIFO.
 func TestDirectorySwappedForALink(t *testing.T) {
 	dir, outside := trappedDirectory(t)
 	sub, moved := filepath.Join(dir, "sub"), filepath.Join(dir, "aside")
@@ -153,7 +153,8 @@ func TestDirectorySwappedForALink(t *testing.T) {
 	wantTree(t, filepath.Join(dir, "real"), map[string]string{"victim": "old"})
 }
 
-// Readers of an open old file, also during the write, see the old content and never a mixture.
+// TestOverwritingIsARename: readers of an open old file, also during the write, see the old content and never a
+// mixture.
 func TestOverwritingIsARename(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -215,7 +216,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A list that tells of other files than those saved now is worse than none.
+// TestOldSumsAreRemoved: a list about other files than the saved ones would be worse than none.
 func TestOldSumsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	collect(t, sourceOf(file("a", "1")), Options{Dir: directoryAt(t, dir)})

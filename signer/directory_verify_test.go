@@ -79,7 +79,7 @@ func TestVerifyManifest(t *testing.T) {
 	}
 }
 
-// Verification accepts Collect's output, also for the worst of names.
+// TestVerifyWhatWasCollected: verification accepts Collect's output, also for the worst names.
 func TestVerifyWhatWasCollected(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a file system that takes any name")
@@ -202,7 +202,8 @@ func TestWhat(t *testing.T) {
 	}
 }
 
-// A receipt of more artifacts than it names is about all of them, by the list whose hash is in it.
+// TestMoreThanAReceiptNames: a receipt of more artifacts than it names covers all of them, by the list whose hash
+// it contains.
 func TestMoreThanAReceiptNames(t *testing.T) {
 	key, dir := fixedKey(t), t.TempDir()
 	r := sampleReceipt()
@@ -298,7 +299,7 @@ func FuzzParseSums(f *testing.F) {
 	})
 }
 
-// unterminatedLines is 1 if there is a line without an end.
+// unterminatedLines returns 1 if the last line has no end.
 func unterminatedLines(text string) int {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return 0

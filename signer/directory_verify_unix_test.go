@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// A link or FIFO in a file's place is neither followed out of the directory nor waited for.
+// TestVerifyDoesNotFollowOrWait: a link or FIFO in place of a file is neither followed out of the directory nor
+// waited for.
 func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	writeFile(t, outside, "secret", "a")
@@ -47,7 +48,7 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A link in the place of the directory itself is the caller's choice.
+	// A link in place of the directory itself is the caller's choice.
 	link := filepath.Join(outside, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)

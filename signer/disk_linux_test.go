@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A full disk is an error, and leaves whole files only.
+// TestFullDisk: a full disk is an error, and leaves complete files only.
 func TestFullDisk(t *testing.T) {
 	const inside = "SIGNER_TEST_MAY_MOUNT"
 	if os.Getenv(inside) == "" {

@@ -157,7 +157,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// A statement must name its own content and signers.
+// TestFalseRotation: a statement must name its own content and signers.
 func TestFalseRotation(t *testing.T) {
 	_, old := newKeys(t)
 	_, fresh := newKeys(t)
@@ -237,7 +237,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A bad file in the key's place is neither used nor overwritten.
+// TestBadKeyFile: a bad file in place of the key is neither used nor overwritten.
 func TestBadKeyFile(t *testing.T) {
 	_, good := newKeys(t)
 	whole, err := good.privatePEM()
@@ -290,7 +290,7 @@ func TestBadKeyFile(t *testing.T) {
 	}
 }
 
-// A key that was there is not silently made anew.
+// TestLostKey: a lost key is not silently replaced by a new one.
 func TestLostKey(t *testing.T) {
 	keys, first := newKeys(t)
 	if err := os.Remove(keys.privateKeyPath()); err != nil {

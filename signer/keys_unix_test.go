@@ -46,7 +46,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 	}
 }
 
-// The owner of the directory or the file can replace the key.
+// TestKeyOfAnother: the owner of the directory or the file can replace the key.
 func TestKeyOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.SkipMissing(t, "root", "nobody else can give files away")
@@ -67,7 +67,7 @@ func TestKeyOfAnother(t *testing.T) {
 	}
 }
 
-// Anything but a regular file in the key's place is an error, without waiting.
+// TestKeyThatIsNoFile: anything but a regular file in place of the key is an error, without waiting.
 func TestKeyThatIsNoFile(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"fifo":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -100,7 +100,7 @@ func process(t *testing.T, how, dir string) (*exec.Cmd, *strings.Builder) {
 	return c, out
 }
 
-// Of processes that come first at once, one makes the key, and all sign with it.
+// TestProcessesAgreeOnTheFirstKey: of processes that start at once, one makes the key, and all sign with it.
 func TestProcessesAgreeOnTheFirstKey(t *testing.T) {
 	for range hosttest.Rounds(3, 8) {
 		dir := filepath.Join(t.TempDir(), "keys")
@@ -127,7 +127,8 @@ func TestProcessesAgreeOnTheFirstKey(t *testing.T) {
 	}
 }
 
-// However many rotate at once, each key but the last has a statement about the next.
+// TestProcessesRotateAtOnce: however many processes rotate at once, each key except the last has a statement about
+// the next.
 func TestProcessesRotateAtOnce(t *testing.T) {
 	keys, first := newKeys(t)
 	var all []*exec.Cmd
@@ -146,8 +147,8 @@ func TestProcessesRotateAtOnce(t *testing.T) {
 	wantChain(t, keys, first, 7)
 }
 
-// wantChain follows the statements from a key to the one that signs now. count is how many keys are
-// on that way, 0 any.
+// wantChain follows the statements from a key to the current one. count is the expected number of keys on that
+// path, 0 any.
 func wantChain(t *testing.T, keys *Keys, first *Key, count int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(keys.Dir(), "*.next"))
@@ -175,7 +176,8 @@ func wantChain(t *testing.T, keys *Keys, first *Key, count int) {
 	}
 }
 
-// A kill at any moment leaves no key or a whole one, and never one that nobody can follow to.
+// TestKilledWhileMakingKeys: a kill at any moment leaves no key or a complete one, and never one without a path of
+// statements.
 func TestKilledWhileMakingKeys(t *testing.T) {
 	rounds, killed, made := hosttest.Rounds(20, 150), 0, 0
 	keys, first := newKeys(t)
@@ -194,7 +196,7 @@ func TestKilledWhileMakingKeys(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lasts/2 + rand.N(lasts)) // mostly near its end, which is when it works
+		time.Sleep(lasts/2 + rand.N(lasts)) // mostly near its end, when it does the work
 		c.Process.Kill()
 		if c.Wait() != nil {
 			killed++

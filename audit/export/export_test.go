@@ -25,7 +25,7 @@ const evil = "=cmd|'/c calc'!A0\x1b[2J\u202egnp.exe<script>alert(1)</script>"
 
 type m = map[string]any
 
-// samples are entries of all kinds that the program writes, and of one that it does not.
+// samples are entries of all kinds that the program writes, and one of an unknown kind.
 var samples = []audit.Entry{
 	{Kind: "execution.started", Data: m{"name": evil, "language": "python", "code_sha256": "ab", "profile": "hardened"}},
 	{Kind: "execution.completed", Data: m{"name": "a.py", "language": "python", "ended": "exit", "exit_code": 3, "wall_ms": 12.5, "layers": []string{"user"},
@@ -61,7 +61,7 @@ var samples = []audit.Entry{
 	{Kind: "novel", Data: m{"name": 7, "hit": "x", "egress": "none", "text": evil}},
 }
 
-// stored are the samples as a real log returns them.
+// stored returns the samples as a real log returns them.
 func stored(t testing.TB) []audit.Row {
 	t.Helper()
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
@@ -171,7 +171,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestFormulas has cells that a spreadsheet would run.
+// TestFormulas has cells that a spreadsheet would execute.
 func TestFormulas(t *testing.T) {
 	for text, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "  =1": "'  =1", "\u00a0=1": "'\u00a0=1", `"=1`: `'"=1`,
@@ -194,7 +194,7 @@ func FuzzCell(f *testing.F) {
 	})
 }
 
-// TestTable looks at the page as a browser does: no script, nothing loaded, all text shown.
+// TestTable checks the page like a browser: no script, nothing loaded, all text visible.
 func TestTable(t *testing.T) {
 	rows := stored(t)
 	page := exported(t, "html", rows)

@@ -44,7 +44,7 @@ func TestSummary(t *testing.T) {
 		{"audit.deleted", `{"first":1,"last":9}`, "rows 1 to 9"},
 		{"audit.lost", `{"first":3,"last":9,"until":"2026-01-01T00:00:00Z"}`, "rows 3 to 9"},
 		{"novel", `{"b":"text","a":1,"long":"` + string(slices.Repeat([]byte("x"), 100)) + `"}`, "a 1, b text"},
-		{"execution.completed", `{"name":7,"ended":"ok"}`, "ok"}, // what has the wrong type is passed over
+		{"execution.completed", `{"name":7,"ended":"ok"}`, "ok"}, // values of the wrong type are ignored
 		{"execution.completed", `not JSON`, ""},
 		{"execution.completed", `[1]`, ""},
 		{"", `{}`, ""},
@@ -69,7 +69,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzOf reads data that somebody else has written.
+// FuzzOf reads data from an untrusted writer.
 func FuzzOf(f *testing.F) {
 	f.Add("egress.denied", []byte(`{"name":"a","egress":[{"port":"x"}],"secrets":{"name":"b"}}`))
 	f.Add("session.killed", []byte(`{"cells":1e99}`))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTimeline wants each run in some bar, whatever the span.
+// TestTimeline checks that each run is in some bar, whatever the span.
 func TestTimeline(t *testing.T) {
 	for _, tt := range []struct {
 		span time.Duration
@@ -31,7 +31,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// inFrame wants all of a chart inside of it, and its bars as high as the runs that they stand for.
+// inFrame checks that a chart is inside its frame, and that its bars have the height of their runs.
 func inFrame(t *testing.T, c chart) {
 	t.Helper()
 	for _, b := range c.Bars {
@@ -53,7 +53,7 @@ func number(t *testing.T, text string) float64 {
 	return f
 }
 
-// TestStrangeClock has rows whose times lie as far apart as the log can hold.
+// TestStrangeClock has rows whose times are as far apart as the log can represent.
 func TestStrangeClock(t *testing.T) {
 	var s runs
 	for _, ns := range []int64{math.MinInt64, 0, math.MaxInt64} {

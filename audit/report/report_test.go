@@ -20,7 +20,7 @@ import (
 
 type m = map[string]any
 
-// evil is a name that a program chose.
+// evil is a name chosen by a program.
 const evil = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202egnp.exe"
 
 var day = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -60,7 +60,7 @@ func write(t *testing.T, s *Summary, a About) string {
 	return b.String()
 }
 
-// harmless looks at a page as a browser does, and as a strict reader of tags.
+// harmless checks a page like a browser, and like a strict reader of tags.
 func harmless(t *testing.T, page string) {
 	t.Helper()
 	if !strings.HasPrefix(page, "<!DOCTYPE html>") {
@@ -107,7 +107,7 @@ func harmless(t *testing.T, page string) {
 	balanced(t, page)
 }
 
-// balanced wants each tag that is opened closed, in turn: browsers forgive, printers may not.
+// balanced checks that each opened tag is closed in order: browsers tolerate errors, printers may not.
 func balanced(t *testing.T, page string) {
 	t.Helper()
 	void := map[string]bool{"meta": true, "br": true}
@@ -197,7 +197,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	for _, link := range []string{`href="#without"`, `href="#refusals"`, `href="#runs"`, `href="#row-2"`, `href="#row-4"`} { // write has seen that they lead somewhere
+	for _, link := range []string{`href="#without"`, `href="#refusals"`, `href="#runs"`, `href="#row-2"`, `href="#row-4"`} { // write has checked that their targets exist
 		if !strings.Contains(page, link) {
 			t.Errorf("the page has no link %s", link)
 		}
@@ -224,7 +224,7 @@ func textOf(t *testing.T, page string) string {
 	return strings.NewReplacer(" . ", ". ", " , ", ", ", " ; ", "; ", " : ", ": ").Replace(text)
 }
 
-// TestHostile gives everything that a program can name a name that would break out of the page.
+// TestHostile uses names that would break out of the page wherever a program can choose one.
 func TestHostile(t *testing.T) {
 	data := m{"ended": evil}
 	for _, key := range []string{"name", "language", "session", "backend", "profile", "signal", "limit", "stage", "reason", "layer", "kind", "by", "user", "client", "tool", "policy_sha256", "receipt_sha256",
@@ -256,7 +256,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestBounded counts a log of a program that makes up a new name each time.
+// TestBounded counts the log of a program that makes up a new name each time.
 func TestBounded(t *testing.T) {
 	const rows = 50_000
 	s, err := Collect(func(yield func(audit.Row, error) bool) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tokensOf returns the tokens of text that comes in pieces of n bytes, those of strings in brackets.
+// tokensOf returns the tokens of text that arrives in pieces of n bytes; those of strings are in brackets.
 func tokensOf(t *testing.T, text string, n int) (all []string) {
 	t.Helper()
 	var s Tokens
@@ -58,7 +58,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// FuzzTokens: whatever comes, in whatever pieces, all of it is in tokens, and text between sequences is the same.
+// FuzzTokens: all of any text, in any pieces, is in tokens, and text between sequences is unchanged.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{"plain\r\n\t\b", "\x1b[31mred\x1b[0m\x1b[K", "\x1b]0;t\a\x9b2J\u009b\u202e", "\x1b[\x1b[3\x1b[1;1m", "\xe2\x82\xac\xe2\x82", "\x1bPq\x1b\\\x1bkx"} {
 		f.Add(text, uint8(1))

@@ -23,7 +23,7 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
-// Where a file can't be replaced, as on a full disk, the space that was taken before is used for it, once.
+// TestReplaceSpare: if a file can't be replaced, as on a full disk, the reserved space is used for it, once.
 func TestReplaceSpare(t *testing.T) {
 	dir := t.TempDir()
 	if err := ReserveSpace(dir); err != nil {
@@ -32,7 +32,7 @@ func TestReplaceSpare(t *testing.T) {
 	path := filepath.Join(dir, "file")
 	for i, want := range []bool{true, false} {
 		data := bytes.Repeat([]byte{byte('a' + i)}, 100)
-		err := ReplaceWithReserved(path, filepath.Join("none", "kind"), data) // a temporary file of this name can not be made
+		err := ReplaceWithReserved(path, filepath.Join("none", "kind"), data) // a temporary file of this name can't be made
 		got, _ := os.ReadFile(path)
 		if (err == nil) != want || bytes.Equal(got, data) != want {
 			t.Errorf("%d: got %q, %v", i, got, err)

@@ -74,7 +74,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A link is replaced, and its target stays.
+// TestReplaceLink: a link is replaced, and its target stays.
 func TestReplaceLink(t *testing.T) {
 	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
 	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o600), os.Symlink(target, filepath.Join(dir, "link"))); err != nil {
@@ -157,7 +157,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A waiter gets a lock when it is free, and gives up in time.
+// TestLockFile: a waiter gets a lock when it is free, and gives up in time.
 func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "lock")
 	synctest.Test(t, func(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// traced is the variable with the directory for a test that is traced.
+// traced is the variable with the directory for a traced test.
 const traced = "STATEFILE_TEST_DIR"
 
-// TestIsOnTheDisk traces the system calls that make files: a file's data are on the disk before it gets its name, and
-// its directory afterwards.
+// TestIsOnTheDisk traces the system calls that make files: a file's data are on the disk before it gets its name,
+// and its directory afterwards.
 func TestIsOnTheDisk(t *testing.T) {
 	if dir := os.Getenv(traced); dir != "" {
 		if err := Replace(filepath.Join(dir, "a", "replaced"), "test", []byte("x"), 0o600); err != nil {

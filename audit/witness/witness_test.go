@@ -70,14 +70,14 @@ func save(t *testing.T, path string) (restore func() string) {
 	return func() string { return filepath.Join(dir, filepath.Base(path)) }
 }
 
-// cosigning is a witness as C2SP tlog-witness describes one.
+// cosigning is a witness according to C2SP tlog-witness.
 type cosigning struct {
 	*httptest.Server
 	mu   sync.Mutex
 	size int64
 	root tlog.Hash
 	asks int
-	lie  func(w http.ResponseWriter, r *http.Request) bool // answers in its place, if it returns true
+	lie  func(w http.ResponseWriter, r *http.Request) bool // answers instead, if it returns true
 }
 
 const cosignerName = "witness.example"
@@ -202,7 +202,7 @@ func wantPush(t *testing.T, p Place, l Log, why string) []byte {
 	return signatures
 }
 
-// A log that grows is pushed again and again, also after a rotation, and twice the same is no harm.
+// TestPush: a growing log is pushed repeatedly, also after a rotation, and pushing the same twice is harmless.
 func TestPush(t *testing.T) {
 	eachPlace(t, func(t *testing.T, p Place) {
 		l := open(t, filepath.Join(t.TempDir(), "log.db"))
@@ -229,7 +229,7 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// The whole state directory is put back as it was: with its checkpoints, it is sound in itself.
+// TestStatePutBack restores the whole state directory: with its checkpoints, it is consistent in itself.
 func TestStatePutBack(t *testing.T) {
 	eachPlace(t, func(t *testing.T, p Place) {
 		path := filepath.Join(t.TempDir(), "log.db")
@@ -252,13 +252,13 @@ func TestStatePutBack(t *testing.T) {
 				t.Errorf("got %+v, %v, %v", r.Bad, err, verifyErr)
 			}
 		}
-		fill(t, old, 30) // and goes on with other rows
+		fill(t, old, 30) // and continues with other rows
 		wantPush(t, p, old, "rewritten")
 		wantPush(t, p, l, "") // the true one is still followed
 	})
 }
 
-// A log that was started anew does not take the old one's place: a witness does not know it.
+// TestOtherLog: a log that was started anew does not replace the old one: a witness does not know it.
 func TestOtherLog(t *testing.T) {
 	for name, text := range map[string]string{"file": filepath.Join(t.TempDir(), "kept.note"), "git": "git:" + bareGit(t) + "#main"} {
 		t.Run(name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestOtherLog(t *testing.T) {
 	}
 }
 
-// Answers of a witness are not trusted, and are bounded in time and size.
+// TestLyingWitness: a witness's answers are not trusted, and are bounded in time and size.
 func TestLyingWitness(t *testing.T) {
 	conflict := func(size string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
@@ -341,7 +341,7 @@ func TestLyingWitness(t *testing.T) {
 	}
 }
 
-// A witness that hangs is left when the caller ends.
+// TestHangingWitness: a call to a hanging witness ends with the caller's context.
 func TestHangingWitness(t *testing.T) {
 	w := newWitness(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -361,7 +361,7 @@ func TestHangingWitness(t *testing.T) {
 	}
 }
 
-// A witness's signature must be on the pushed checkpoint.
+// TestCosigned: a witness's signature must be on the pushed checkpoint.
 func TestCosigned(t *testing.T) {
 	w := newWitness(t)
 	l := open(t, filepath.Join(t.TempDir(), "log.db"))
@@ -384,7 +384,7 @@ func TestCosigned(t *testing.T) {
 	}
 }
 
-// A place that can't be written keeps its checkpoint.
+// TestPlaceThatFails: a place that can't be written keeps its checkpoint.
 func TestPlaceThatFails(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, filepath.Join(t.TempDir(), "log.db"))
