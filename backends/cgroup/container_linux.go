@@ -50,7 +50,7 @@ func (g *Group) readLimits() error {
 // the container. If the server has covered the limit's file, it shows RAM alone.
 func (g *Group) MatchesLimits(ram, files int64) bool {
 	const slack = 256 << 20 // the engine's allowance for the init
-	limit := g.number("memory", "memory.limit_in_bytes", "memory.max")
+	limit := g.readNumber("memory", "memory.limit_in_bytes", "memory.max")
 	n := limit - ram - files
 	return limit == ram || n > -1<<20 && n < slack // the kernel rounds to pages
 }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// number reads a file of the cgroup that holds one number; 0 on failure.
-func (g *Group) number(controller, v1, v2 string) int64 {
+// readNumber reads a file of the cgroup that holds one number; 0 on failure.
+func (g *Group) readNumber(controller, v1, v2 string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSpace(g.readFile(controller, v1, v2)), 10, 64)
 	return n
 }
 
-// field reads one line "key number" of a file of the cgroup.
-func (g *Group) field(controller, v1, v2, key string) int64 {
+// readField reads one line "key number" of a file of the cgroup.
+func (g *Group) readField(controller, v1, v2, key string) int64 {
 	return fieldOf(g.readFile(controller, v1, v2), key)
 }
 
@@ -87,7 +87,7 @@ func (g *Group) open(controller, name string) (fd int, cached bool, err error) {
 
 // Usage returns all memory that is charged to the cgroup, in bytes.
 func (g *Group) Usage() int64 {
-	sum := g.number("memory", "memory.usage_in_bytes", "memory.current")
+	sum := g.readNumber("memory", "memory.usage_in_bytes", "memory.current")
 	if !g.V2() {
 		sum += g.sockets("")
 	}
@@ -99,19 +99,21 @@ func (g *Group) sockets(stat string) int64 {
 	if g.V2() {
 		return fieldOf(stat, "sock")
 	}
-	return g.number("memory", "memory.kmem.tcp.usage_in_bytes", "")
+	return g.readNumber("memory", "memory.kmem.tcp.usage_in_bytes", "")
 }
 
 // Peak returns the maximum so far, in bytes.
-func (g *Group) Peak() int64 { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
+func (g *Group) Peak() int64 {
+	return g.readNumber("memory", "memory.max_usage_in_bytes", "memory.peak")
+}
 
 // OOMKills returns how many processes the kernel has killed because of the memory limit.
 func (g *Group) OOMKills() int64 {
-	return g.field("memory", "memory.oom_control", "memory.events", "oom_kill")
+	return g.readField("memory", "memory.oom_control", "memory.events", "oom_kill")
 }
 
 // ForksRefused returns how many forks the limit has denied.
-func (g *Group) ForksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
+func (g *Group) ForksRefused() int64 { return g.readField("pids", "pids.events", "pids.events", "max") }
 
 // Anonymous returns the processes' memory without file pages: private memory, shared memory, memfds, files on
 // tmpfs, and socket buffers.
@@ -127,7 +129,7 @@ func (g *Group) Anonymous() int64 {
 // CPU returns the time that all processes together have used, where the cgroup counts it.
 func (g *Group) CPU() time.Duration {
 	if g.V2() {
-		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
+		return time.Duration(g.readField("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
 	}
-	return time.Duration(g.number("cpuacct", "cpuacct.usage", "")) // nanoseconds
+	return time.Duration(g.readNumber("cpuacct", "cpuacct.usage", "")) // nanoseconds
 }

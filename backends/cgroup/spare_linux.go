@@ -39,7 +39,7 @@ func (s *spares) reuseGroup() *Group {
 	defer s.mu.Unlock()
 	for i := 0; i < len(s.list); {
 		g := s.list[i]
-		if g.number("pids", "pids.current", "") > 0 {
+		if g.readNumber("pids", "pids.current", "") > 0 {
 			i++ // the kernel has not yet freed the dead processes' memory
 			continue
 		}
@@ -82,4 +82,6 @@ func (g *Group) write(controller, name, content string) error {
 }
 
 // throttleCount returns how often the cgroup has used up its CPU time before the end of a period.
-func (g *Group) throttleCount() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }
+func (g *Group) throttleCount() int64 {
+	return g.readField("cpu", "cpu.stat", "cpu.stat", "nr_throttled")
+}

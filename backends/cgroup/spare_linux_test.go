@@ -51,7 +51,7 @@ func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
 	}
 	_, _ = io.WriteString(in, "go\n")
 	_ = cmd.Wait() // it may have been killed
-	hosttest.Until(t, "nobody is in the cgroup", func() bool { return g.number("pids", "pids.current", "") == 0 })
+	hosttest.Until(t, "nobody is in the cgroup", func() bool { return g.readNumber("pids", "pids.current", "") == 0 })
 	refused := g.OOMKills() + g.ForksRefused() + g.throttleCount()
 	g.Release()
 	return refused
@@ -69,7 +69,7 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 		t.Fatal("no cgroup was kept")
 	}
 	hosttest.Until(t, "the kernel has freed what programs held in one", func() bool {
-		return slices.ContainsFunc(had, func(g *Group) bool { return g.number("pids", "pids.current", "") == 0 && g.Usage() <= maxCharged })
+		return slices.ContainsFunc(had, func(g *Group) bool { return g.readNumber("pids", "pids.current", "") == 0 && g.Usage() <= maxCharged })
 	})
 	g, err := c.Create()
 	if err != nil {
@@ -85,7 +85,7 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	if err := g.Limit(Bounds{Memory: 64 << 20, CPU: 0.5, Tasks: 7}); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int64{"memory": g.number("memory", "memory.limit_in_bytes", ""), "cpu": g.number("cpu", "cpu.cfs_quota_us", ""), "pids": g.number("pids", "pids.max", "")}
+	got := map[string]int64{"memory": g.readNumber("memory", "memory.limit_in_bytes", ""), "cpu": g.readNumber("cpu", "cpu.cfs_quota_us", ""), "pids": g.readNumber("pids", "pids.max", "")}
 	if want := map[string]int64{"memory": 64 << 20, "cpu": 50_000, "pids": 7}; !maps.Equal(got, want) {
 		t.Errorf("limits: got %v, want %v", got, want)
 	}

@@ -13,7 +13,7 @@ import (
 // startError reports that an engine could not create or start a container.
 type startError struct{ err error }
 
-func (e *startError) Error() string { return e.err.Error() + hint(e.err.Error()) }
+func (e *startError) Error() string { return e.err.Error() + runtimeHint(e.err.Error()) }
 func (e *startError) Unwrap() error { return e.err }
 
 // endedError reports that a container ended before its init's greeting.
@@ -21,8 +21,8 @@ type endedError struct{ why string }
 
 func (e *endedError) Error() string { return e.why }
 
-// transient reports whether starting a container may be retried after err. No program was sent.
-func transient(err error) bool {
+// isTransient reports whether starting a container may be retried after err. No program was sent.
+func isTransient(err error) bool {
 	return !errors.As(err, new(*backends.Refusal)) && !errors.Is(err, ErrNoImage) &&
 		(errors.As(err, new(*startError)) || errors.As(err, new(*endedError)) || errors.Is(err, call.ErrLost))
 }
@@ -62,11 +62,11 @@ func (h *initHandle) lastStderr() string {
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (%s)%s", text, hint(text))
+	return fmt.Sprintf(" (%s)%s", text, runtimeHint(text))
 }
 
-// hint explains runtime messages that name only a symptom.
-func hint(text string) string {
+// runtimeHint explains runtime messages that name only a symptom.
+func runtimeHint(text string) string {
 	text = strings.ToLower(text)
 	switch {
 	case strings.Contains(text, "exec format error"):

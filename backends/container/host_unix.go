@@ -23,13 +23,13 @@ func ownerOf(info fs.FileInfo) (uid, gid int) {
 }
 
 // maxFiles is the limit of open files of a container.
-func maxFiles() uint64 { return atMost(unix.RLIMIT_NOFILE, usualFiles) }
+func maxFiles() uint64 { return cappedRlimit(unix.RLIMIT_NOFILE, usualFiles) }
 
 // Processes is the limit of processes (RLIMIT_NPROC) for a container's user.
-func Processes() uint64 { return atMost(unix.RLIMIT_NPROC, usualProcesses) }
+func Processes() uint64 { return cappedRlimit(unix.RLIMIT_NPROC, usualProcesses) }
 
-// atMost returns a limit that does not exceed our own: an engine without CAP_SYS_RESOURCE can't raise it.
-func atMost(resource int, usual uint64) uint64 {
+// cappedRlimit returns a limit that does not exceed our own: an engine without CAP_SYS_RESOURCE can't raise it.
+func cappedRlimit(resource int, usual uint64) uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(resource, &r) != nil {
 		return usual

@@ -197,7 +197,7 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		Shm:       l.Disk,
 		Resources: resources(p.spec.Language, l), Files: maxFiles(),
 		Sysctls: sysctls(),
-		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, Idle: p.idle,
+		Masked:  maskedPaths(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, Idle: p.idle,
 		Volumes: p.image.Volumes,
 	}
 	if id != "" {
@@ -236,10 +236,10 @@ func sysctls() map[string]string {
 	}
 }
 
-// masked are the paths that the engine covers in addition to its own list: the host users' keys, and the kernel's
+// maskedPaths are the paths that the engine covers in addition to its own list: the host users' keys, and the kernel's
 // directories that identify this machine. A hardened process sees only its limits in /sys; PID 1 needs the cgroups
 // there, and GPU drivers the rest.
-func masked(gpus []string) []string {
+func maskedPaths(gpus []string) []string {
 	list := []string{"/proc/keys", "/proc/key-users", "/sys/kernel"}
 	if len(gpus) > 0 {
 		return list

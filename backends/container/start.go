@@ -89,7 +89,7 @@ func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*
 	for errors.Is(err, ErrFull) && b.makeRoom(ctx) {
 		s, err = b.startOnce(ctx, p, spec, false)
 	}
-	if err != nil && transient(err) && ctx.Err() == nil {
+	if err != nil && isTransient(err) && ctx.Err() == nil {
 		p.forgetSeed() // the volume may have been removed, and replaced by an empty one
 		s, err = b.startOnce(ctx, p, spec, true)
 	}
@@ -160,7 +160,7 @@ func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*
 		}
 		p.warm = false
 		h.backend.removeLater(h)
-		if !transient(err) || ctx.Err() != nil {
+		if !isTransient(err) || ctx.Err() != nil {
 			return nil, err
 		}
 	}

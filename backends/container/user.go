@@ -57,12 +57,12 @@ func currentUser() serverUser {
 	if u, err := osuser.LookupId(strconv.Itoa(s.uid)); err == nil {
 		name = u.Username
 	}
-	s.mapped = subordinate(f, name, strconv.Itoa(s.uid))
+	s.mapped = countSubordinate(f, name, strconv.Itoa(s.uid))
 	return s
 }
 
-// subordinate counts the users that subuid(5) assigns to these names.
-func subordinate(r io.Reader, names ...string) (n int) {
+// countSubordinate counts the users that subuid(5) assigns to these names.
+func countSubordinate(r io.Reader, names ...string) (n int) {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		fields := strings.Split(strings.TrimSpace(lines.Text()), ":")
 		for _, name := range names {
@@ -135,7 +135,7 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 		if err != nil {
 			return me, backends.RefuseMount(b.Host, "can't be shown: "+err.Error())
 		}
-		if uid, gid := ownerOf(info); b.Write && !allows(info.Mode(), uid == us.uid, gid == us.gid) {
+		if uid, gid := ownerOf(info); b.Write && !mayWrite(info.Mode(), uid == us.uid, gid == us.gid) {
 			return me, backends.Refuse(fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid), remedy.Command.With("chmod u+rwX "+b.Host))
 		}
 	}
@@ -154,7 +154,7 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 		if err != nil {
 			return nil, backends.RefuseMount(b.Host, "can't be shown: "+err.Error())
 		}
-		if allows(file.Mode(), false, false) {
+		if mayWrite(file.Mode(), false, false) {
 			continue
 		}
 		uid, gid := ownerOf(file)
@@ -171,7 +171,7 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 			return nil, refuse(engine + " maps users, and its owner is none of them")
 		case uid == 0:
 			return nil, refuse("it belongs to root")
-		case !allows(file.Mode(), true, false):
+		case !mayWrite(file.Mode(), true, false):
 			return nil, refuse("not even its owner may write to it")
 		case owner != nil && owner.uid != uid:
 			return nil, refuse("it belongs to another user than " + whose)
@@ -181,8 +181,8 @@ func ownerOfAll(engine string, info Info, binds []Bind) (*identity, error) {
 	return owner, nil
 }
 
-// allows reports whether a mode permits a user to write: the file's owner, a member of its group, or another.
-func allows(mode os.FileMode, owner, group bool) bool {
+// mayWrite reports whether a mode permits a user to write: the file's owner, a member of its group, or another.
+func mayWrite(mode os.FileMode, owner, group bool) bool {
 	need := os.FileMode(0o2)
 	if mode.IsDir() {
 		need = 0o3

@@ -113,7 +113,7 @@ func TestSubordinate(t *testing.T) {
 		names []string
 		want  int
 	}{{[]string{"ann"}, 65536}, {[]string{"bob", "1000"}, 1007}, {[]string{"", "2000"}, 0}} {
-		if got := subordinate(strings.NewReader(file), tt.names...); got != tt.want {
+		if got := countSubordinate(strings.NewReader(file), tt.names...); got != tt.want {
 			t.Errorf("%v: got %d, want %d", tt.names, got, tt.want)
 		}
 	}

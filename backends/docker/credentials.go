@@ -64,7 +64,7 @@ func (s *settings) credentials(ctx context.Context, name string) (registry.AuthC
 // askHelper runs docker-credential-NAME get. A helper without an entry is not an error. The library's own call
 // would pass our whole environment to the helper, and put its output, which may be a secret, into the error.
 func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {
-	helper, err := engine.FindProgram(variable(s.environ, "PATH"), "docker-credential-"+name)
+	helper, err := engine.FindProgram(lookupVariable(s.environ, "PATH"), "docker-credential-"+name)
 	if err != nil {
 		return registry.AuthConfig{}, err
 	}

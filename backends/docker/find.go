@@ -33,8 +33,8 @@ func findEndpoint(ctx context.Context, c Config) (endpoint, error) {
 		return endpoint{}, err
 	}
 	p := endpoint{login: s}
-	name := cmp.Or(variable(c.Environ, "DOCKER_CONTEXT"), s.CurrentContext)
-	host := cmp.Or(c.Host, variable(c.Environ, "DOCKER_HOST"))
+	name := cmp.Or(lookupVariable(c.Environ, "DOCKER_CONTEXT"), s.CurrentContext)
+	host := cmp.Or(c.Host, lookupVariable(c.Environ, "DOCKER_HOST"))
 	switch {
 	case host != "":
 		p.Host = host
@@ -81,7 +81,7 @@ func findSocket(ctx context.Context, environ []string) (string, error) {
 	}
 	var worst error
 	var where string
-	for _, path := range backends.DockerSockets(func(name string) string { return variable(environ, name) }, os.Getuid()) {
+	for _, path := range backends.DockerSockets(func(name string) string { return lookupVariable(environ, name) }, os.Getuid()) {
 		err := probeSocket(ctx, path)
 		if err == nil {
 			return "unix://" + path, nil
@@ -120,8 +120,8 @@ func closeness(err error) int {
 	return 1
 }
 
-// variable returns the value of an environment variable; the last of several counts.
-func variable(environ []string, name string) string {
+// lookupVariable returns the value of an environment variable; the last of several counts.
+func lookupVariable(environ []string, name string) string {
 	for _, kv := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(kv, name+"="); ok {
 			return value

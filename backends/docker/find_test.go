@@ -147,7 +147,7 @@ func TestSockets(t *testing.T) {
 	}
 	defer os.RemoveAll(home)
 	environ := []string{"HOME=" + home, "XDG_RUNTIME_DIR=" + home}
-	paths := backends.DockerSockets(func(name string) string { return variable(environ, name) }, os.Getuid())
+	paths := backends.DockerSockets(func(name string) string { return lookupVariable(environ, name) }, os.Getuid())
 	if want := filepath.Join(home, "docker.sock"); paths[0] != want || !slices.Contains(paths, "/run/docker.sock") || !slices.Contains(paths, home+"/.docker/run/docker.sock") {
 		t.Errorf("got %q, want %q first", paths, want)
 	}

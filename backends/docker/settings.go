@@ -27,9 +27,9 @@ type settings struct {
 
 // readSettings reads the user's configuration. A missing file is not an error.
 func readSettings(environ []string) (*settings, error) {
-	s := &settings{ConfigFile: configfile.New(""), dir: variable(environ, "DOCKER_CONFIG"), environ: environ}
+	s := &settings{ConfigFile: configfile.New(""), dir: lookupVariable(environ, "DOCKER_CONFIG"), environ: environ}
 	if s.dir == "" {
-		home := cmp.Or(variable(environ, "HOME"), variable(environ, "USERPROFILE"))
+		home := cmp.Or(lookupVariable(environ, "HOME"), lookupVariable(environ, "USERPROFILE"))
 		if home == "" {
 			return s, nil
 		}
@@ -72,8 +72,8 @@ func (s *settings) context(name string) (contextdocker.Endpoint, error) {
 // check the server's certificate if only the latter is set. We do: a forgotten variable must not open a root shell
 // on a machine's Docker, or connect to an impostor.
 func (s *settings) certificates() (*clicontext.TLSData, error) {
-	dir := variable(s.environ, "DOCKER_CERT_PATH")
-	if dir == "" && variable(s.environ, "DOCKER_TLS_VERIFY") == "" {
+	dir := lookupVariable(s.environ, "DOCKER_CERT_PATH")
+	if dir == "" && lookupVariable(s.environ, "DOCKER_TLS_VERIFY") == "" {
 		return nil, nil
 	}
 	data := new(clicontext.TLSData)

@@ -64,7 +64,7 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    security,
 		ReadonlyRootfs: true,
-		Tmpfs:          tmpfs(c),
+		Tmpfs:          tmpfsMounts(c),
 		ShmSize:        c.Shm,
 		Mounts:         l.mounts(c.Binds),
 		IpcMode:        api.IPCModePrivate,
@@ -127,9 +127,9 @@ var loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 // process backend has the same limit.
 const inodes = "nr_inodes=256k"
 
-// tmpfs returns the in-memory file systems, as mount options by path: those that belong to the user, and those that
+// tmpfsMounts returns the in-memory file systems, as mount options by path: those that belong to the user, and those that
 // cover the image's volumes and hidden paths.
-func tmpfs(c container.Container) map[string]string {
+func tmpfsMounts(c container.Container) map[string]string {
 	uid, gid, _ := strings.Cut(c.User, ":")
 	m := map[string]string{}
 	for _, t := range c.Tmpfs {
@@ -148,16 +148,16 @@ func tmpfs(c container.Container) map[string]string {
 	}
 	for _, v := range slices.Concat(c.Covers, c.Volumes) {
 		if v = path.Clean(v); !slices.Contains(ours, v) {
-			m[v] = cover(v, ours)
+			m[v] = coverOptions(v, ours)
 		}
 	}
 	return m
 }
 
-// cover returns the options of an empty file system over a volume. If one of our mounts lies below it, the runtime
+// coverOptions returns the options of an empty file system over a volume. If one of our mounts lies below it, the runtime
 // has to make a directory for that, so the file system can't be read-only; but root owns it, and nobody else may
 // write.
-func cover(volume string, ours []string) string {
+func coverOptions(volume string, ours []string) string {
 	const options = "size=4k,nr_inodes=64,mode=555,nosuid,nodev,noexec"
 	if slices.ContainsFunc(ours, func(p string) bool { return paths.Below(p, volume) }) {
 		return options

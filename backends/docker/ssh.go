@@ -42,7 +42,7 @@ func dialSSH(ctx context.Context, args, environ []string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	program, err := engine.FindProgram(variable(environ, "PATH"), "ssh")
+	program, err := engine.FindProgram(lookupVariable(environ, "PATH"), "ssh")
 	if err != nil {
 		return nil, backends.Refuse("ssh, which the address of Docker needs, is not installed", "install OpenSSH's client")
 	}

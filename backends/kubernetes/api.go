@@ -102,8 +102,8 @@ func (s podStatus) container(name string) containerStatus {
 	return containerStatus{}
 }
 
-// selector returns labels as a label selector.
-func selector(labels map[string]string) string {
+// labelSelector returns labels as a label selector.
+func labelSelector(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		all = append(all, key+"="+labels[key])

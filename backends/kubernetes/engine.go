@@ -125,7 +125,7 @@ func (c *cluster) log(id string) (all string) {
 
 // Place implements [container.Placed].
 func (c *cluster) Place(id string) string {
-	p, _ := c.pods.last(id)
+	p, _ := c.pods.lastState(id)
 	image := ""
 	for _, of := range p.Spec.Containers {
 		if of.Name == programName {
@@ -213,7 +213,7 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 // versionOf returns the version of a pod that List has found, and that this server did not make: only that version
 // may be removed.
 func (c *cluster) versionOf(id string) (version string) {
-	_, other := c.pods.last(id)
+	_, other := c.pods.lastState(id)
 	c.updateNote(id, func(n *podNote) {
 		if other {
 			version = n.version

@@ -175,7 +175,7 @@ func (c *cluster) describe(ctx context.Context) (container.Info, error) {
 	c.minor, _ = strconv.Atoi(strings.TrimRight(version.Minor, "+"))
 	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true, Runtime: c.config.RuntimeClass, Remedies: remedies}
 	var nodes struct{ Items []node }
-	switch err := c.get(ctx, "/api/v1/nodes", query("labelSelector", selector(c.config.NodeSelector)), &nodes); {
+	switch err := c.get(ctx, "/api/v1/nodes", query("labelSelector", labelSelector(c.config.NodeSelector)), &nodes); {
 	case isStatus(err, 403): // the namespace's administrator need not be the cluster's
 		return i, nil
 	case err != nil:

@@ -75,7 +75,7 @@ func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 // create creates the lease object.
 func (l *lease) create(ctx context.Context) error {
 	sign := object{"apiVersion": leaseGroup, "kind": "Lease", "metadata": meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
-		"spec": object{"holderIdentity": holder(), "leaseDurationSeconds": max(1, int(l.duration/time.Second)), "renewTime": now()}}
+		"spec": object{"holderIdentity": holderName(), "leaseDurationSeconds": max(1, int(l.duration/time.Second)), "renewTime": now()}}
 	var o leaseObject
 	if err := l.client.call(ctx, http.MethodPost, l.client.pathOf(leaseGroup, "leases", ""), nil, sign, &o); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (l *lease) create(ctx context.Context) error {
 	return nil
 }
 
-// holder returns this machine's name, for people.
-func holder() string {
+// holderName returns this machine's name, for people.
+func holderName() string {
 	host, _ := os.Hostname()
 	return cmp.Or(host, "server")
 }
@@ -119,7 +119,7 @@ func (l *lease) renew(ctx context.Context) {
 			return
 		}
 		soon, cancel = context.WithTimeout(ctx, l.duration/4)
-		patch := object{"spec": object{"holderIdentity": holder(), "renewTime": now()}}
+		patch := object{"spec": object{"holderIdentity": holderName(), "renewTime": now()}}
 		err = l.client.call(soon, http.MethodPatch, l.client.pathOf(leaseGroup, "leases", l.name), nil, patch, nil)
 		if isStatus(err, http.StatusNotFound) {
 			err = l.create(soon) // if it fails, the next round tries again

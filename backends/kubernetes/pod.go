@@ -52,7 +52,7 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	if _, err := fmt.Sscanf(of.User, "%d:%d", &uid, &gid); err != nil {
 		return nil, fmt.Errorf("user %q: %w", of.User, err)
 	}
-	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, inMemory("socket", "64Ki"), inMemory("attach", "64Ki"), inMemory("empty", "4Ki")}
+	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, memoryVolume("socket", "64Ki"), memoryVolume("attach", "64Ki"), memoryVolume("empty", "4Ki")}
 	socket := path.Dir(container.SocketPath)
 	mounts := []object{readOnlyMount("home", container.Home), readOnlyMount("socket", socket)}
 	// The image has no entry for our user; and the kubelet would mount a writable hosts file that contains the
@@ -77,10 +77,10 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	}
 	for i, t := range append(slices.Clone(of.Tmpfs), container.Tmpfs{Path: "/dev/shm", Size: of.Shm}) {
 		name := "tmpfs" + strconv.Itoa(i)
-		volumes = append(volumes, inMemory(name, strconv.FormatInt(t.Size, 10)))
+		volumes = append(volumes, memoryVolume(name, strconv.FormatInt(t.Size, 10)))
 		mounts = append(mounts, writableMount(name, t.Path))
 	}
-	program := c.container(programName, of.Image, c.command(of.Args), uid, gid, mounts)
+	program := c.container(programName, of.Image, c.initCommand(of.Args), uid, gid, mounts)
 	program["env"], program["resources"] = environ(of.Env), c.resources(of.Resources)
 	spec := object{
 		"hostname": of.Hostname, "restartPolicy": "Never", "activeDeadlineSeconds": longestPod, "terminationGracePeriodSeconds": 1,
@@ -88,8 +88,8 @@ func (c *cluster) spec(of container.Container) (object, error) {
 		"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{"127.0.0.1"}, "options": []object{nameValue("timeout", "1"), nameValue("attempts", "1")}},
 		"securityContext": object{"runAsNonRoot": true, "seccompProfile": object{"type": "RuntimeDefault"}, "sysctls": c.sysctls(of.Sysctls)},
 		"volumes":         volumes,
-		"initContainers":  []object{c.helper(initContainer, copying, writableMount("home", "/copy"))},
-		"containers":      []object{c.helper(relayName, []string{"relay"}, writableMount("socket", socket), writableMount("attach", "/run/sandboxmcp")), program},
+		"initContainers":  []object{c.helperContainer(initContainer, copying, writableMount("home", "/copy"))},
+		"containers":      []object{c.helperContainer(relayName, []string{"relay"}, writableMount("socket", socket), writableMount("attach", "/run/sandboxmcp")), program},
 	}
 	if c.info.UserNS {
 		spec["hostUsers"] = false
@@ -105,8 +105,8 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	return spec, nil
 }
 
-// inMemory returns a volume in the node's memory.
-func inMemory(name, size string) object {
+// memoryVolume returns a volume in the node's memory.
+func memoryVolume(name, size string) object {
 	return object{"name": name, "emptyDir": object{"medium": "Memory", "sizeLimit": size}}
 }
 
@@ -147,8 +147,8 @@ func (c *cluster) container(name, image string, command []string, uid, gid int, 
 	}
 }
 
-// helper returns a container with our own image.
-func (c *cluster) helper(name string, args []string, mounts ...object) object {
+// helperContainer returns a container with our own image.
+func (c *cluster) helperContainer(name string, args []string, mounts ...object) object {
 	h := c.container(name, c.config.Image, append([]string{container.InitPath}, args...), relayUser, relayUser, mounts)
 	h["env"] = []object{nameValue("GOMAXPROCS", "1")}
 	h["resources"] = object{"requests": object{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"},
@@ -156,9 +156,9 @@ func (c *cluster) helper(name string, args []string, mounts ...object) object {
 	return h
 }
 
-// command returns the init's command line: the init uses the relay instead of its standard streams, and probes the
+// initCommand returns the init's command line: the init uses the relay instead of its standard streams, and probes the
 // network.
-func (c *cluster) command(args []string) []string {
+func (c *cluster) initCommand(args []string) []string {
 	args = slices.Clone(args)
 	if n := len(args) - 1; n > 0 && args[n] == "-" {
 		args = args[:n]

@@ -70,7 +70,7 @@ func claimedLabels(more map[string]string) object {
 // labelOwn sets labels of this server's pod in its current version. The error is container.ErrTaken if another
 // server has claimed it.
 func (c *cluster) labelOwn(ctx context.Context, id string, labels object) error {
-	p, gone := c.pods.last(id)
+	p, gone := c.pods.lastState(id)
 	for stale := p.Meta.UID == ""; ; stale = true {
 		if stale && !gone { // the kubelet may have written its status, or the cluster have made the pod without an answer
 			err := c.get(ctx, c.pathOf("v1", "pods", id), nil, &p)

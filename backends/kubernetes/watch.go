@@ -56,7 +56,7 @@ func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 		Metadata struct{ ResourceVersion string }
 		Items    []pod
 	}
-	asked := w.names()
+	asked := w.liveNames()
 	path := w.client.pathOf("v1", "pods", "")
 	if err := w.client.get(ctx, path, query("labelSelector", labels), &list); err != nil {
 		return false
@@ -69,7 +69,7 @@ func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 		w.store(pod{Meta: meta{Name: name}}, true)
 		w.lost(name)
 	}
-	_ = events(ctx, w.client, path, url.Values{"labelSelector": {labels}, "resourceVersion": {list.Metadata.ResourceVersion}}, func(kind string, p pod) bool {
+	_ = watchEvents(ctx, w.client, path, url.Values{"labelSelector": {labels}, "resourceVersion": {list.Metadata.ResourceVersion}}, func(kind string, p pod) bool {
 		w.store(p, kind == deleted)
 		if kind == deleted {
 			w.lost(p.Meta.Name)
@@ -82,9 +82,9 @@ func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 // deleted is the event type for a removed object.
 const deleted = "DELETED"
 
-// events calls f for each change of objects of one kind, until f returns false, the server ends the watch, or ctx
+// watchEvents calls f for each change of objects of one kind, until f returns false, the server ends the watch, or ctx
 // ends.
-func events[T any](ctx context.Context, c *client, path string, params url.Values, f func(kind string, object T) (more bool)) error {
+func watchEvents[T any](ctx context.Context, c *client, path string, params url.Values, f func(kind string, object T) (more bool)) error {
 	params.Set("watch", "1")
 	body, err := c.request(ctx, http.MethodGet, path, params, nil, "")
 	if err != nil {
@@ -105,9 +105,9 @@ func events[T any](ctx context.Context, c *client, path string, params url.Value
 	}
 }
 
-// names returns the pods that were made and still exist as far as we know: a list that is requested now contains
+// liveNames returns the pods that were made and still exist as far as we know: a list that is requested now contains
 // them.
-func (w *watcher) names() map[string]bool {
+func (w *watcher) liveNames() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := map[string]bool{}
@@ -149,8 +149,8 @@ func (w *watcher) forget(name string) {
 	delete(w.pods, name)
 }
 
-// last returns the last state of a pod.
-func (w *watcher) last(name string) (p pod, gone bool) {
+// lastState returns the last state of a pod.
+func (w *watcher) lastState(name string) (p pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.pods[name]; known != nil {

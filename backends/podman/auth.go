@@ -60,7 +60,7 @@ func (env environ) authFiles() []string {
 		return []string{one}
 	}
 	list := []string{
-		filepath.Join(env.config(), "containers", "auth.json"),
+		filepath.Join(env.configDir(), "containers", "auth.json"),
 		filepath.Join(cmp.Or(env["DOCKER_CONFIG"], filepath.Join(env.home(), ".docker")), "config.json"),
 		filepath.Join(env.home(), ".dockercfg"),
 	}

@@ -106,7 +106,7 @@ func (e *Engine) openConnection(ctx context.Context) (*connection, error) {
 	if command == nil {
 		command = []string{"podman"}
 	}
-	s, err := e.serve(ctx, command)
+	s, err := e.startService(ctx, command)
 	if errors.Is(err, errors.ErrUnsupported) && first != nil {
 		return nil, first
 	}
@@ -131,7 +131,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	if path := p.path(); path != "" {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 		if err != nil {
-			return nil, p.refusal(err)
+			return nil, p.unreachableError(err)
 		}
 		c.Close()
 	}
@@ -141,7 +141,7 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	// The library stores the connection in the context that it returns; ctx serves nothing else here.
 	with, err := bindings.NewConnectionWithIdentity(ctx, p.url, p.identity, p.machine)
 	if err != nil {
-		return nil, p.refusal(err)
+		return nil, p.unreachableError(err)
 	}
 	conn, err := bindings.GetClient(with)
 	if err != nil {
@@ -166,8 +166,8 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	return l, nil
 }
 
-// refusal explains with a remedy why no service answers.
-func (p endpoint) refusal(err error) error {
+// unreachableError explains with a remedy why no service answers.
+func (p endpoint) unreachableError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

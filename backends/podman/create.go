@@ -43,7 +43,7 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 	id, err := e.create(ctx, s)
 	if err != nil {
 		e.forgetInfo()
-		return "", e.explain("create container "+c.Name, noGPU(err, c.GPUs))
+		return "", e.explain("create container "+c.Name, gpuError(err, c.GPUs))
 	}
 	if err := e.completeContainer(ctx, id, c, s); err != nil {
 		e.discard(id)
@@ -75,11 +75,11 @@ func (e *Engine) completeContainer(ctx context.Context, id string, c container.C
 	}
 	// Most versions look devices up when the runtime gets the container; only here the reason is known.
 	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/init"}, nil)
-	return noGPU(err, c.GPUs)
+	return gpuError(err, c.GPUs)
 }
 
-// noGPU converts Podman's errors about missing devices to a refusal.
-func noGPU(err error, gpus []string) error {
+// gpuError converts Podman's errors about missing devices to a refusal.
+func gpuError(err error, gpus []string) error {
 	if err == nil || len(gpus) == 0 || !strings.Contains(err.Error(), "CDI") && !strings.Contains(err.Error(), gpuKind) {
 		return err
 	}

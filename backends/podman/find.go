@@ -106,8 +106,8 @@ func (env environ) connection(system string) (endpoint, bool, error) {
 	return p, true, nil
 }
 
-// config returns the user's configuration directory.
-func (env environ) config() string {
+// configDir returns the user's configuration directory.
+func (env environ) configDir() string {
 	return cmp.Or(env["XDG_CONFIG_HOME"], filepath.Join(env.home(), ".config"))
 }
 

@@ -81,7 +81,7 @@ func TestNobody(t *testing.T) {
 		{"ssh", errors.New("no route"), "ssh://u:secret@h.example/x", "try: podman --url ssh://u:xxxxx@h.example/x info"},
 	} {
 		r := (*backends.Refusal)(nil)
-		if err := (endpoint{url: test.url}).refusal(test.err); !errors.As(err, &r) || r.Remedy.String() != test.remedy {
+		if err := (endpoint{url: test.url}).unreachableError(test.err); !errors.As(err, &r) || r.Remedy.String() != test.remedy {
 			t.Errorf("%s: got %+v, want the remedy %q", test.name, err, test.remedy)
 		}
 	}

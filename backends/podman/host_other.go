@@ -19,7 +19,7 @@ func oomKills(int) func() int { return func() int { return 0 } }
 // service is a Podman service of our own, which only Linux has: elsewhere Podman runs in a virtual machine.
 type service struct{}
 
-func (e *Engine) serve(context.Context, []string) (*service, error) {
+func (e *Engine) startService(context.Context, []string) (*service, error) {
 	return nil, errors.ErrUnsupported
 }
 

@@ -159,7 +159,7 @@ func (e *Engine) infoKey(p endpoint) string {
 	}
 	hash := sha256.New()
 	fmt.Fprintln(hash, string(boot), os.Geteuid(), p.source, p.command)
-	files := e.env.configuration()
+	files := e.env.configFiles()
 	if p.source != ownService { // the socket of our own service is always new
 		fmt.Fprintln(hash, p.url)
 		files = append(files, p.path())
@@ -188,10 +188,10 @@ func (e *Engine) infoKey(p endpoint) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// configuration lists the configuration files that Podman reads.
-func (env environ) configuration() []string {
+// configFiles lists the configuration files that Podman reads.
+func (env environ) configFiles() []string {
 	files := []string{"/etc/subuid", "/etc/subgid", env["CONTAINERS_CONF"], env["CONTAINERS_CONF_OVERRIDE"], env["CONTAINERS_STORAGE_CONF"]}
-	for _, dir := range []string{"/usr/share/containers", "/etc/containers", filepath.Join(env.config(), "containers")} {
+	for _, dir := range []string{"/usr/share/containers", "/etc/containers", filepath.Join(env.configDir(), "containers")} {
 		for _, pattern := range []string{"*.conf", "*.conf.d/*"} {
 			found, _ := filepath.Glob(filepath.Join(dir, pattern))
 			files = append(files, found...)

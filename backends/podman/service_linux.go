@@ -28,8 +28,8 @@ type service struct {
 	command string      // that started it
 }
 
-// serve starts a service.
-func (e *Engine) serve(ctx context.Context, command []string) (*service, error) {
+// startService starts a service.
+func (e *Engine) startService(ctx context.Context, command []string) (*service, error) {
 	program, err := engine.FindProgram(e.env["PATH"], command[0])
 	if err != nil {
 		return nil, err

@@ -185,8 +185,8 @@ func TestSwap(t *testing.T) {
 		{4294967294, 5, "0 0 5\n5 4294967294 1\n6 6 4294967288\n4294967294 5 1\n"},
 		{7, 7, "0 0 7\n7 7 1\n8 8 4294967287\n"},
 	} {
-		if got := swap(c.a, c.b); got != c.want {
-			t.Errorf("swap(%d, %d) = %q, want %q", c.a, c.b, got, c.want)
+		if got := swappedMap(c.a, c.b); got != c.want {
+			t.Errorf("swappedMap(%d, %d) = %q, want %q", c.a, c.b, got, c.want)
 		}
 	}
 }

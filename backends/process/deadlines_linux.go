@@ -28,8 +28,8 @@ func (e *lateError) Error() string {
 // Is makes the error match context.DeadlineExceeded, as the context's own error does.
 func (e *lateError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// stopped returns the reason why a start ended with ctx; [errors.Is] finds ctx.Err() in it.
-func stopped(ctx context.Context) error {
+// stopReason returns the reason why a start ended with ctx; [errors.Is] finds ctx.Err() in it.
+func stopReason(ctx context.Context) error {
 	if late, is := errors.AsType[*lateError](context.Cause(ctx)); is {
 		return late
 	}

@@ -67,18 +67,18 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 	case errno == unix.EINVAL && isForkError(err):
 		return refuse("this kernel lacks a kind of namespace", slices.Clone(remedies[backends.LayerTime])...)
 	case b.root && errno == unix.EPERM && !isAdministrator():
-		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
+		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+dockerOptions)
 	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
-		return refuse("this host forbids new namespaces (is this a container?)", "in Docker, start it with "+unconfined)
+		return refuse("this host forbids new namespaces (is this a container?)", "in Docker, start it with "+dockerOptions)
 	}
 	return err
 }
 
-// unconfined are the options that permit the system calls of sandboxes in a Docker container.
-const unconfined = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
+// dockerOptions are the options that permit the system calls of sandboxes in a Docker container.
+const dockerOptions = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 
-// walls are steps that every kernel permits at that point of a plan, by prefix, and their layers.
-var walls = []struct{ step, layer string }{
+// layerSteps are steps that every kernel permits at that point of a plan, by prefix, and their layers.
+var layerSteps = []struct{ step, layer string }{
 	{"pivot_root", backends.LayerMount},
 	{"landlock_", backends.LayerLandlock},
 	{"seccomp", backends.LayerSeccomp},
@@ -95,11 +95,11 @@ func refuseWithheld(err error) *backends.Refusal {
 	if !is || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
 		return nil
 	}
-	for _, w := range walls {
+	for _, w := range layerSteps {
 		if !strings.HasPrefix(failed.step, w.step) {
 			continue
 		}
-		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + likelyCause(), Remedy: remedy.Text{outside}}
+		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + likelyCause(), Remedy: remedy.Text{withheldRemedy}}
 		if w.layer == backends.LayerMount { // the weaker profile also has the other layers
 			r.Remedy = append(r.Remedy, ", or choose the weaker profile: ", remedy.Profile.With("landlock"))
 		}
@@ -125,8 +125,8 @@ func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 	return nil
 }
 
-// outside is the operator's remedy for a denied call.
-const outside = "in a systemd unit, remove SystemCallFilter=; in Docker, start it with " + unconfined
+// withheldRemedy is the operator's remedy for a denied call.
+const withheldRemedy = "in a systemd unit, remove SystemCallFilter=; in Docker, start it with " + dockerOptions
 
 // likelyCause returns the likely reason why a supported call is denied.
 func likelyCause() string {

@@ -56,7 +56,7 @@ func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, chann
 		restrict(p, s, b.landlockABI)
 	}
 	checkFilter(p, s.noInternet())
-	p.report(status, sent...)
+	p.sendStatus(status, sent...)
 	first := 3
 	if channel != nil {
 		p.do("dup3 channel", unix.SYS_DUP3, private, val(3), val(0))

@@ -52,7 +52,7 @@ func (b *Backend) StartForker(ctx context.Context, r runtimes.Runtime, f Forker)
 	if err == nil {
 		err = one.execute(ctx, p, launch.ForInit)
 	}
-	pipes.started()
+	pipes.closeProgramEnds()
 	if err != nil {
 		one.Remove()
 		return nil, fmt.Errorf("%w%s", err, lastOutput(pipes.ours[2]))
@@ -86,7 +86,7 @@ func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, strea
 		becomeUser(first, one.uid)
 		first.do("unshare(user, mount)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
 	}
-	first.ready()
+	first.sendReady()
 	p = newPlan(112)
 	// The namespace has no root when the forker is executed: otherwise the kernel would give a child that is not
 	// dumpable to that root, whose program could list /proc/1/fd, or to the host's root.

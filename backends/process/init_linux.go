@@ -49,7 +49,7 @@ func (b *Init) execute(ctx context.Context, p *plan, whom byte, fds ...**os.File
 	_, received, err := receive(b.control, messageBytes(&m))
 	switch {
 	case !stop():
-		err = fmt.Errorf("%w: PID 1 is in %s", stopped(ctx), p.whereabouts(b.pid))
+		err = fmt.Errorf("%w: PID 1 is in %s", stopReason(ctx), p.whereabouts(b.pid))
 	case errors.Is(err, unix.EMFILE):
 	case err != nil:
 		err = fmt.Errorf("PID 1 died while it set up the sandbox: %w", err)

@@ -73,7 +73,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 			defer child.Remove()
 			p := newPlan(1)
 			c.add(p)
-			p.ready()
+			p.sendReady()
 			if err := send(child, p, launch.ForInit); err != nil {
 				t.Fatal(err)
 			}

@@ -134,7 +134,7 @@ func (b *Backend) fork(ctx context.Context, child *Init, flags uint64) (err erro
 			return &namespaceError{err}
 		case errors.Is(err, os.ErrDeadlineExceeded): // which may be a moment before ctx's end
 			b.launchers.Drop(one, nil) // the processes that it has forked live on
-			return fmt.Errorf("%w: launcher: %w", cmp.Or(stopped(ctx), error(&lateError{b.config.StartTimeout})), err)
+			return fmt.Errorf("%w: launcher: %w", cmp.Or(stopReason(ctx), error(&lateError{b.config.StartTimeout})), err)
 		case err == nil || ctx.Err() != nil:
 			return err
 		}

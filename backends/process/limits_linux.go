@@ -143,11 +143,11 @@ func (s *Sandbox) diskUsed() int64 {
 	if s.landlockOnly {
 		return s.dirsUsed()
 	}
-	return used(s.statDisks())
+	return usedBytes(s.statDisks())
 }
 
-// used returns the total bytes used in file systems.
-func used(disks []unix.Statfs_t) (sum int64) {
+// usedBytes returns the total bytes used in file systems.
+func usedBytes(disks []unix.Statfs_t) (sum int64) {
 	for _, st := range disks {
 		sum += int64(st.Blocks-st.Bfree) * st.Bsize
 	}
@@ -206,6 +206,6 @@ func (s *Sandbox) diskExceeded() bool {
 	// A full file system must report ENOSPC, although another one has a little space left.
 	const slack = 4 << 20
 	disks := s.statDisks()
-	return used(disks) > s.limits.Disk+slack ||
+	return usedBytes(disks) > s.limits.Disk+slack ||
 		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > maxFiles })
 }

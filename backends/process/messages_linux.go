@@ -22,8 +22,8 @@ func messageBytes(m *launch.Message) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(m)), messageSize)
 }
 
-// ready sends launch.Ready with the descriptors in the given slots.
-func (p *plan) ready(fds ...arg) {
+// sendReady sends launch.Ready with the descriptors in the given slots.
+func (p *plan) sendReady(fds ...arg) {
 	p.sendMessage("ready", value(p, launch.Message{Kind: launch.Ready}), messageSize, fds...)
 }
 
@@ -34,7 +34,7 @@ func (p *plan) sendMessage(what string, m arg, size int64, fds ...arg) {
 		return
 	}
 	iov := value(p, [2]uint64{0, uint64(size)})
-	p.point(iov.v, m.v)
+	p.addFixup(iov.v, m.v)
 	control := value(p, unix.Cmsghdr{Len: uint64(unix.CmsgLen(4 * len(fds))), Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS})
 	room := p.bytes(make([]byte, unix.CmsgSpace(4*len(fds))-unix.SizeofCmsghdr))
 	for i, fd := range fds {
@@ -42,8 +42,8 @@ func (p *plan) sendMessage(what string, m arg, size int64, fds ...arg) {
 	}
 	// struct msghdr: name, namelen, iov, iovlen, control, controllen, flags
 	h := value(p, [7]uint64{3: 1, 5: uint64(unix.CmsgSpace(4 * len(fds)))})
-	p.point(h.v+16, iov.v)
-	p.point(h.v+32, control.v)
+	p.addFixup(h.v+16, iov.v)
+	p.addFixup(h.v+32, control.v)
 	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
 }
 
@@ -57,11 +57,11 @@ const (
 // namespaceLinks are the links that a status message reads from /proc/self/ns, in this order.
 var namespaceLinks = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
-// report sends a status message: the kernel's view of the process that is about to become the program. If the plan
+// sendStatus sends a status message: the kernel's view of the process that is about to become the program. If the plan
 // has made a terminal, the message carries its master.
-func (p *plan) report(status arg, fds ...arg) {
+func (p *plan) sendStatus(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
-	buf := p.room(size)
+	buf := p.zeros(size)
 	m := launch.Message{Kind: launch.Status}
 	p.poke(arg{v: buf.v + uint64(unsafe.Offsetof(m.Pid))}, p.get("getpid", unix.SYS_GETPID))
 	copy(p.data[buf.v:], unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize))

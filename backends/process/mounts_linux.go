@@ -115,7 +115,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int, all bool) (*o
 	}{{"uid_map", owner.Uid}, {"gid_map", owner.Gid}} {
 		lines := fmt.Sprintf("%d %d 1\n", m.id, uid)
 		if all {
-			lines = swap(m.id, uint32(uid))
+			lines = swappedMap(m.id, uint32(uid))
 		}
 		if err := os.WriteFile(proc+m.file, []byte(lines), 0); err != nil {
 			return nil, err
@@ -124,8 +124,8 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int, all bool) (*o
 	return os.Open(proc + "ns/user")
 }
 
-// swap returns the lines of a map in which two IDs are swapped, and all others are unchanged.
-func swap(a, b uint32) (lines string) {
+// swappedMap returns the lines of a map in which two IDs are swapped, and all others are unchanged.
+func swappedMap(a, b uint32) (lines string) {
 	next := uint64(0)
 	for _, n := range slices.Compact([]uint32{min(a, b), max(a, b)}) {
 		if uint64(n) > next {

@@ -85,9 +85,9 @@ func (b *Backend) probeOverlay(ctx context.Context, host string) error {
 	p := newPlan(32)
 	r := &root{plan: p, made: map[string]bool{"/": true, "/run": true}}
 	r.mkdir(diskAt)
-	r.tmpfs(newRoot+diskAt, "size=1m", unix.MS_NOSUID|unix.MS_NODEV)
+	r.mountTmpfs(newRoot+diskAt, "size=1m", unix.MS_NOSUID|unix.MS_NODEV)
 	r.overlay(host, child.uid, ids)
-	p.ready()
+	p.sendReady()
 	return child.execute(ctx, p, launch.ForInit)
 }
 

@@ -41,7 +41,7 @@ func (s *Sandbox) newPipes() (*pipes, error) {
 		}
 	}
 	if err != nil {
-		p.started()
+		p.closeProgramEnds()
 		p.close()
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
@@ -102,8 +102,8 @@ func copyRemaining(to io.Writer, from *os.File) error {
 	return errors.Join(err, from.SetReadDeadline(time.Unix(1, 0)))
 }
 
-// started closes the ends that the program has inherited.
-func (p *pipes) started() {
+// closeProgramEnds closes the ends that the program has inherited.
+func (p *pipes) closeProgramEnds() {
 	for _, f := range p.theirs {
 		if f != nil {
 			f.Close()

@@ -17,7 +17,7 @@ func TestDrainToSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.started()
+	defer p.closeProgramEnds()
 	var got bytes.Buffer
 	taken, late := make(chan struct{}), make(chan struct{})
 	p.attach(backends.Streams{Stdout: writerFunc(func(b []byte) {

@@ -49,13 +49,13 @@ var cwd = val(unix.AT_FDCWD)
 
 // bytes puts b into the plan's memory, aligned for any type.
 func (p *plan) bytes(b []byte) arg {
-	at := p.room(len(b))
+	at := p.zeros(len(b))
 	copy(p.data[at.v:], b)
 	return at
 }
 
-// room reserves n zero bytes in the plan's memory.
-func (p *plan) room(n int) arg {
+// zeros reserves n zero bytes in the plan's memory.
+func (p *plan) zeros(n int) arg {
 	at := (len(p.data) + 7) &^ 7
 	p.data = slices.Grow(p.data, at+n-len(p.data))[:at+n]
 	return arg{launch.Address, uint64(at)}
@@ -63,7 +63,7 @@ func (p *plan) room(n int) arg {
 
 // str puts the concatenated parts of a string into the plan's memory, with a terminating zero.
 func (p *plan) str(parts ...string) arg {
-	at := p.room(0)
+	at := p.zeros(0)
 	for _, s := range parts {
 		p.data = append(p.data, s...)
 	}
@@ -82,15 +82,15 @@ func (p *plan) strs(list []string) arg {
 	for i, s := range list {
 		at[i] = p.str(s).v
 	}
-	array := p.room(8 * (len(list) + 1))
+	array := p.zeros(8 * (len(list) + 1))
 	for i, to := range at {
-		p.point(array.v+8*uint64(i), to)
+		p.addFixup(array.v+8*uint64(i), to)
 	}
 	return array
 }
 
-// point makes the eight bytes at offset at contain the address of offset to.
-func (p *plan) point(at, to uint64) {
+// addFixup makes the eight bytes at offset at contain the address of offset to.
+func (p *plan) addFixup(at, to uint64) {
 	p.fixups = append(p.fixups, launch.Fixup{At: uint32(at), To: uint32(to)})
 }
 
@@ -283,20 +283,20 @@ func (p *plan) tryOpen(path string, flags int) arg {
 	return fd
 }
 
-// tmpfs mounts a new tmpfs at a path; tmpfs(5) lists the options.
-func (p *plan) tmpfs(at, options string, flags uintptr) {
+// mountTmpfs mounts a new tmpfs at a path; tmpfs(5) lists the options.
+func (p *plan) mountTmpfs(at, options string, flags uintptr) {
 	p.do("mount tmpfs "+at, unix.SYS_MOUNT, p.str("sandbox"), p.str(at), p.str("tmpfs"), val(flags), p.str(options))
 }
 
-// attr sets attributes of the mount at path; AT_RECURSIVE includes the mounts below it.
-func (p *plan) attr(at string, flags int, set uint64) {
+// setMountAttr sets attributes of the mount at path; AT_RECURSIVE includes the mounts below it.
+func (p *plan) setMountAttr(at string, flags int, set uint64) {
 	a := unix.MountAttr{Attr_set: set}
 	p.do("mount_setattr "+at, unix.SYS_MOUNT_SETATTR, cwd, p.str(at), val(flags), value(p, a), val(unsafe.Sizeof(a)))
 }
 
 // configure changes a network interface: netdevice(7).
 func configure[T any](p *plan, what, name string, request int, data T) {
-	ifreq := p.room(unix.IFNAMSIZ + 24)
+	ifreq := p.zeros(unix.IFNAMSIZ + 24)
 	copy(p.data[ifreq.v:], name)
 	copy(p.data[ifreq.v+unix.IFNAMSIZ:], raw([]T{data}))
 	fd := p.get("socket("+what+")", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))

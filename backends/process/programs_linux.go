@@ -40,7 +40,7 @@ func (s *Sandbox) StartAhead(ctx context.Context, cmd backends.Command, channel 
 		return nil, err
 	}
 	one, err := s.startProcess(ctx, s.backend.execPlan(s, cmd, pipes, channel), pipes, whom)
-	pipes.started()
+	pipes.closeProgramEnds()
 	if err != nil {
 		pipes.close()
 		return nil, err
@@ -180,7 +180,7 @@ func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom 
 				at = p.whereabouts(host)
 			}
 			s.kill()
-			return one, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
+			return one, fmt.Errorf("start the program: %w: it is in %s", stopReason(ctx), at)
 		}
 	}
 	if killed != nil {

@@ -29,17 +29,17 @@ const (
 func setUpRoot(p *plan, hide []string) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
 	r := &root{plan: p, made: map[string]bool{"/": true}, hide: hide}
-	p.tmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
-	r.system()
-	r.etc()
-	r.devices()
+	p.mountTmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
+	r.showSystem()
+	r.addEtc()
+	r.addDevices()
 	r.mkdir("/proc")
 	r.mkdir(limitsAt)
 	return r
 }
 
-// proc mounts the PID namespace's /proc below the directory at.
-func (p *plan) proc(at, options string) {
+// mountProc mounts the PID namespace's /proc below the directory at.
+func (p *plan) mountProc(at, options string) {
 	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(at, "/proc"), p.str("proc"),
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
 }
@@ -55,7 +55,7 @@ func (p *plan) maskProc(at string) {
 
 // enterRoot makes the new root the only one.
 func enterRoot(p *plan) {
-	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
+	p.setMountAttr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
 	// pivot_root(".", ".") stacks the old root on top of the new one, where umount removes it: pivot_root(2).
 	p.do("pivot_root", unix.SYS_PIVOT_ROOT, p.str("."), p.str("."))
@@ -104,7 +104,7 @@ func (r *root) bind(host, at string, readOnly bool) {
 	for _, o := range r.owned {
 		if o.host == host && !readOnly {
 			r.bindOwned(o, at)
-			r.cover(host, at)
+			r.coverHidden(host, at)
 			return
 		}
 	}
@@ -113,13 +113,13 @@ func (r *root) bind(host, at string, readOnly bool) {
 	if readOnly {
 		set |= unix.MOUNT_ATTR_RDONLY
 	}
-	r.attr(newRoot+at, unix.AT_RECURSIVE, set)
-	r.cover(host, at)
+	r.setMountAttr(newRoot+at, unix.AT_RECURSIVE, set)
+	r.coverHidden(host, at)
 }
 
-// same shows a host path at the same place: a link as a link, a small file as a copy (a mount costs about as much),
+// showAtSamePath shows a host path at the same place: a link as a link, a small file as a copy (a mount costs about as much),
 // and other files as a read-only mount.
-func (r *root) same(at string) {
+func (r *root) showAtSamePath(at string) {
 	const small = 48 << 10
 	seen := stateOf(at, os.Lstat)
 	r.states = append(r.states, seen)
@@ -142,10 +142,10 @@ func (r *root) same(at string) {
 	}
 }
 
-// system mounts the operating system's own directories.
-func (r *root) system() {
+// showSystem mounts the operating system's own directories.
+func (r *root) showSystem() {
 	for _, dir := range backends.SystemDirs {
-		r.same(dir)
+		r.showAtSamePath(dir)
 	}
 	for _, dir := range []string{"/home", "/mnt", "/opt", "/root", "/run", "/srv", "/sys", "/var"} {
 		r.mkdir(dir)
@@ -162,10 +162,10 @@ const (
 // ownDirs are the mount points of the directories of a sandbox's own file system.
 var ownDirs = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}
 
-// devices makes a minimal /dev.
-func (r *root) devices() {
+// addDevices makes a minimal /dev.
+func (r *root) addDevices() {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		r.device(name)
+		r.bindDevice(name)
 	}
 	for name, target := range map[string]string{
 		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
@@ -176,14 +176,14 @@ func (r *root) devices() {
 	r.mkdir("/dev/pts")
 }
 
-// device binds one of the host's device nodes without nodev, so that it can be opened.
-func (r *root) device(name string) {
+// bindDevice binds one of the host's device nodes without nodev, so that it can be opened.
+func (r *root) bindDevice(name string) {
 	at := "/dev/" + name
 	r.mkdir("/dev")
 	r.write(newRoot+at, "", unix.O_CREAT, 0o666)
 	r.do("mount "+at, unix.SYS_MOUNT, r.str(at), r.str(newRoot, at), val(0), val(unix.MS_BIND), val(0))
 	// A device can be written nevertheless; its owner, mode and times are the host's.
-	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	r.setMountAttr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
 // etcNames are files and directories of /etc that programs need and that reveal nothing about the host or its
@@ -202,11 +202,11 @@ var etcNames = sync.OnceValue(func() []string {
 	return names
 })
 
-// etc mounts etcNames, and adds generated files.
-func (r *root) etc() {
+// addEtc mounts etcNames, and adds generated files.
+func (r *root) addEtc() {
 	r.mkdir("/etc")
 	for _, name := range etcNames() {
-		r.same("/etc/" + name)
+		r.showAtSamePath("/etc/" + name)
 	}
 	for _, files := range []map[string]string{etcFiles, backends.Spec{}.EtcFiles(insideID, insideID)} {
 		for name, content := range files {
@@ -286,22 +286,22 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 		r.str("lowerdir=", lower, ",upperdir=", upper, ",workdir=", work, ",", options))
 	r.do("umount "+host, unix.SYS_UMOUNT2, r.str(lower), val(unix.MNT_DETACH)) // the overlay has a mount of its own
 	r.upper = append(r.upper, r.get("open "+upper, unix.SYS_OPENAT, cwd, r.str(upper), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0)))
-	r.cover(host, workspace)
+	r.coverHidden(host, workspace)
 }
 
-// cover covers the hidden paths of a host path that is mounted at a place.
-func (r *root) cover(host, at string) {
+// coverHidden covers the hidden paths of a host path that is mounted at a place.
+func (r *root) coverHidden(host, at string) {
 	if r.hidden == nil {
 		h := backends.LocateHidden(r.hide)
 		r.hidden = &h
 	}
 	for _, c := range r.hidden.CoversIn(backends.Mount{Host: host, Inside: at}) {
 		if c.Dir {
-			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
+			r.mountTmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 			continue
 		}
 		r.do("cover "+c.Inside, unix.SYS_MOUNT, r.str("/dev/null"), r.str(newRoot, c.Inside), val(0), val(unix.MS_BIND), val(0))
-		r.attr(newRoot+c.Inside, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		r.setMountAttr(newRoot+c.Inside, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 }
 
@@ -331,9 +331,9 @@ func (l pathState) changed() bool {
 	return !os.SameFile(now, l.info) || !now.IsDir() && (now.Size() != l.info.Size() || !now.ModTime().Equal(l.info.ModTime()))
 }
 
-// trust writes the host's trusted certificates and more to a file, and mounts that over the system's bundles, for
+// addTrust writes the host's trusted certificates and more to a file, and mounts that over the system's bundles, for
 // programs that don't read the variables.
-func (r *root) trust(more []byte) {
+func (r *root) addTrust(more []byte) {
 	if len(more) == 0 {
 		return
 	}
@@ -341,7 +341,7 @@ func (r *root) trust(more []byte) {
 	r.write(newRoot+backends.TrustFile, string(backends.TrustedWith(more)), unix.O_CREAT, 0o644)
 	for _, at := range visibleBundles() {
 		r.do("mount "+at, unix.SYS_MOUNT, r.str(newRoot+backends.TrustFile), r.str(newRoot, at), val(0), val(unix.MS_BIND), val(0))
-		r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		r.setMountAttr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 }
 

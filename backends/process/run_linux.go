@@ -67,14 +67,14 @@ func (s *Sandbox) StartProgram(ctx context.Context, cmd backends.Command, stream
 	}
 	channel, err := ConnectChannel(streams.Channel, poke)
 	if err != nil {
-		pipes.started()
+		pipes.closeProgramEnds()
 		pipes.close()
 		return nil, err
 	}
 	defer channel.Close()
 	p := s.backend.execPlan(s, cmd, pipes, channel)
 	begun, err := s.startProcess(ctx, p, pipes, launch.ForProgram)
-	pipes.started()
+	pipes.closeProgramEnds()
 	if p.master != nil {
 		pipes.ours[1] = p.master
 	}

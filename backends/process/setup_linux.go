@@ -48,7 +48,7 @@ func setUpNamespaces(p *plan, at string) {
 	name := "sandbox"
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	configure(p, "loopback up", "lo", unix.SIOCSIFFLAGS, uint16(unix.IFF_UP|unix.IFF_RUNNING)) // the only interface
-	p.proc(at, "")
+	p.mountProc(at, "")
 	p.maskProc(at)
 	boundSocketBuffers(p, at)
 	// The limit is a small part of the host's terminals (kernel.pty.max).
@@ -65,7 +65,7 @@ func (b *Backend) setup(s *Sandbox) *plan {
 	p := newPlan(112)
 	r := &root{plan: p}
 	if s.rooted {
-		r.disk(s, "")
+		r.mountDisk(s, "")
 	} else {
 		r = enterSandboxRoot(p, s)
 	}
@@ -139,7 +139,7 @@ func (b *Backend) finishSetup(p *plan, s *Sandbox, workspace, segments, tmp stri
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	passed := append([]arg{work, proc, shm, disk}, more...)
 	passed = append(passed, loadFilter(p, s.filter, s.notifies())...)
-	p.ready(passed...)
+	p.sendReady(passed...)
 	for _, fd := range passed {
 		p.do("close a passed descriptor", unix.SYS_CLOSE, fd)
 	}
@@ -174,11 +174,11 @@ func dropCapabilities(p *plan) {
 func enterSandboxRoot(p *plan, s *Sandbox) *root {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
-	r.disk(s, newRoot)
+	r.mountDisk(s, newRoot)
 	// Nobody can enter it any more: the root is read-only, and its owner's capabilities are not the program's.
 	// Unmounting it instead would cost an RCU grace period, 0.1 ms.
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
-	r.trust(s.trust)
+	r.addTrust(s.trust)
 	for name, content := range s.etcFiles() {
 		at := "/etc/" + name
 		r.mkdir(path.Dir(at))
@@ -197,12 +197,12 @@ func enterSandboxRoot(p *plan, s *Sandbox) *root {
 	return r
 }
 
-// disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its
+// mountDisk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its
 // size bounds them together. base is the path of the root that is being set up, "" inside it.
-func (r *root) disk(s *Sandbox, base string) {
+func (r *root) mountDisk(s *Sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
 	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
-	r.tmpfs(base+diskAt, options, unix.MS_NOSUID|unix.MS_NODEV)
+	r.mountTmpfs(base+diskAt, options, unix.MS_NOSUID|unix.MS_NODEV)
 	for _, d := range []struct {
 		name, at string
 		mode     uint32
@@ -276,7 +276,7 @@ func (b *Backend) containerSetup(s *Sandbox) *plan {
 // notifications.
 func loadFilter(p *plan, code []byte, notifies bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
-	p.point(prog.v+8, p.bytes(code).v)
+	p.addFixup(prog.v+8, p.bytes(code).v)
 	if notifies {
 		listener = []arg{p.get("seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER), prog)}
 	} else {

@@ -159,7 +159,7 @@ func InTime[S io.Closer](ctx context.Context, b *Backend, start func(context.Con
 		return r.s, r.err
 	case <-time.After(2 * b.config.KillTimeout):
 		close(gone)
-		return none, fmt.Errorf("start a sandbox: %w, and still does not", stopped(ctx))
+		return none, fmt.Errorf("start a sandbox: %w, and still does not", stopReason(ctx))
 	}
 }
 

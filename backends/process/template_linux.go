@@ -55,7 +55,7 @@ func (b *Backend) StartTemplate(ctx context.Context, r runtimes.Runtime) (*Templ
 	p := newPlan(136)
 	one.states = b.setUpTemplateRoot(p, one, r).states
 	enterRoot(p)
-	p.ready()
+	p.sendReady()
 	err := b.fork(ctx, one.Init, b.Namespaces()&templateFlags)
 	if err == nil {
 		err = one.execute(ctx, p, launch.ForTemplate)
@@ -94,7 +94,7 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *Template, r runtimes.Runtime) 
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	// The kernel permits a user to mount a new /proc only where one is visible. The sandboxes' /proc covers this
 	// one, which would show a program that reached it only itself.
-	p.proc(newRoot, "hidepid=ptraceable")
+	p.mountProc(newRoot, "hidepid=ptraceable")
 	return root
 }
 
@@ -175,9 +175,9 @@ func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 	case n.cloning <- struct{}{}:
 		defer func() { <-n.cloning }()
 	case <-ctx.Done():
-		return nil, 0, stopped(ctx)
+		return nil, 0, stopReason(ctx)
 	}
-	if err = stopped(ctx); err != nil { // it may have waited for another request that got no answer
+	if err = stopReason(ctx); err != nil { // it may have waited for another request that got no answer
 		return nil, 0, err
 	}
 	if n.lost != nil {

@@ -28,7 +28,7 @@ func TestEndBeforeStatus(t *testing.T) {
 	p := newPlan(4)
 	p.do("exit", unix.SYS_EXIT_GROUP, val(7))
 	_, err = s.startProcess(t.Context(), p, pipes, launch.ForProgram)
-	pipes.started()
+	pipes.closeProgramEnds()
 	if err == nil || !strings.Contains(err.Error(), "ended before it became the program: exit 7") {
 		t.Errorf("got %v", err)
 	}

@@ -165,14 +165,14 @@ func readyWithLimits(p *plan, child *Init, base string) {
 	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
 	names := slices.AppendSeq(make([]string, 0, len(child.visible.texts)), maps.Keys(child.visible.texts))
 	slices.Sort(names)
-	p.tmpfs(own, "mode=755,size=1m,nr_inodes=256", flags)
+	p.mountTmpfs(own, "mode=755,size=1m,nr_inodes=256", flags)
 	fd := p.get("open the limits to be seen", unix.SYS_OPENAT, cwd, p.str(own), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	makeVisible(p, own, names, hierarchies)
 	bind := func(name string) {
 		p.do("show /"+name, unix.SYS_MOUNT, p.str(own, "/", name), p.str(base, "/", name), val(0), val(unix.MS_BIND), val(0))
 	}
 	p.do("show "+own, unix.SYS_MOUNT, p.str(own), p.str(own), val(0), val(unix.MS_BIND), val(0))
-	p.attr(own, 0, unix.MOUNT_ATTR_RDONLY) // also applies to later mounts of it
+	p.setMountAttr(own, 0, unix.MOUNT_ATTR_RDONLY) // also applies to later mounts of it
 	bind("sys")
 	for _, h := range hierarchies {
 		// If the kernel forbids this mount, the covering files exist alone. A JVM reads the mount list first and
@@ -190,7 +190,7 @@ func readyWithLimits(p *plan, child *Init, base string) {
 			bind(name)
 		}
 	}
-	p.ready(fd)
+	p.sendReady(fd)
 	p.do("close a passed descriptor", unix.SYS_CLOSE, fd)
 }
 

@@ -25,14 +25,14 @@ func (v *view) addLibraries(program string) {
 		lists, _ := f.DynString(tag)
 		needed, _ := f.ImportedLibraries()
 		for _, dir := range strings.Split(strings.Join(lists, ":"), ":") {
-			v.addLibraryDir(expand(dir, program), needed)
+			v.addLibraryDir(expandOrigin(dir, program), needed)
 		}
 	}
 }
 
 // addLibraryDir adds a directory if it contains one of the needed libraries.
 func (v *view) addLibraryDir(dir string, needed []string) {
-	if !filepath.IsAbs(dir) || v.isVisible(dir) || v.forbidden(dir) {
+	if !filepath.IsAbs(dir) || v.isVisible(dir) || v.isForbidden(dir) {
 		return
 	}
 	for _, name := range needed {
@@ -43,8 +43,8 @@ func (v *view) addLibraryDir(dir string, needed []string) {
 	}
 }
 
-// expand returns a program's library directory with $ORIGIN replaced by the program's directory: ld.so(8).
-func expand(dir, program string) string {
+// expandOrigin returns a program's library directory with $ORIGIN replaced by the program's directory: ld.so(8).
+func expandOrigin(dir, program string) string {
 	origin := filepath.Dir(program)
 	if dir == "" {
 		return ""

@@ -95,11 +95,11 @@ func (f *finder) venv(path string, v *view) (*environment, error) {
 	if err != nil || env == nil {
 		return nil, err
 	}
-	if v.forbidden(root) {
+	if v.isForbidden(root) {
 		return nil, fmt.Errorf("%s: a virtual environment that is the home directory, or contains it, can't be mounted: make one in a directory of its own", root)
 	}
 	v.addDir(root)
-	if real, err := filepath.EvalSymlinks(root); err == nil && !v.forbidden(real) {
+	if real, err := filepath.EvalSymlinks(root); err == nil && !v.isForbidden(real) {
 		v.addDir(real)
 	}
 	if env.home != "" && !isSystemPath(env.home) {

@@ -37,9 +37,9 @@ func (f *finder) candidates() iter.Seq[candidate] {
 		}
 	}
 	return func(yield func(candidate) bool) {
-		for _, list := range []func() []candidate{func() []candidate { return named }, f.managed, func() []candidate { return system }} {
+		for _, list := range []func() []candidate{func() []candidate { return named }, f.managedCandidates, func() []candidate { return system }} {
 			for _, c := range list() {
-				if f.usable(c) && !yield(c) {
+				if f.isUsable(c) && !yield(c) {
 					return
 				}
 			}
@@ -47,8 +47,8 @@ func (f *finder) candidates() iter.Seq[candidate] {
 	}
 }
 
-// usable reports whether a candidate is a program that no other user can have put there.
-func (f *finder) usable(c candidate) bool {
+// isUsable reports whether a candidate is a program that no other user can have put there.
+func (f *finder) isUsable(c candidate) bool {
 	path := filepath.Join(c.dir, c.name)
 	if !filepath.IsAbs(c.dir) {
 		// "", "." and relative entries mean the working directory, which contains downloaded and generated files.

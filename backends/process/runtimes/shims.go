@@ -62,7 +62,7 @@ func (f *finder) programBehind(ctx context.Context, path string) (target, how st
 // it outside of any sandbox to query its version.
 func (f *finder) askManager(ctx context.Context, shim, manager string) (target, how string, err error) {
 	root := filepath.Dir(filepath.Dir(shim))
-	for _, dir := range f.searched() {
+	for _, dir := range f.trustedPathDirs() {
 		if path := filepath.Join(dir, manager); !filepath.IsAbs(manager) && isExecutable(path) {
 			manager = path
 		}
@@ -86,7 +86,7 @@ const (
 
 // askShim asks a program which one a shim starts, and caches the answer until its possible inputs change.
 func (f *finder) askShim(ctx context.Context, shim, program string, args ...string) (string, error) {
-	env := []string{"PATH=" + strings.Join(f.searched(), ":"), "HOME=" + f.env.Home}
+	env := []string{"PATH=" + strings.Join(f.trustedPathDirs(), ":"), "HOME=" + f.env.Home}
 	for name := range strings.FieldsSeq(managerVariables) {
 		if value := f.env.Get(name); value != "" {
 			env = append(env, name+"="+value)
@@ -115,8 +115,8 @@ func (f *finder) askShim(ctx context.Context, shim, program string, args ...stri
 	return target, nil
 }
 
-// searched lists the directories of PATH in which only trusted users could have put programs.
-func (f *finder) searched() []string {
+// trustedPathDirs lists the directories of PATH in which only trusted users could have put programs.
+func (f *finder) trustedPathDirs() []string {
 	return slices.DeleteFunc(filepath.SplitList(f.env.Path), func(dir string) bool { return !filepath.IsAbs(dir) || checkSafe(dir) != nil })
 }
 
@@ -168,9 +168,9 @@ func runProgram(ctx context.Context, dir, path, argv0 string, env []string, args
 	return strings.TrimSpace(out.String()), nil
 }
 
-// managed returns interpreters that version managers have installed without putting them on PATH: nvm and fnm do
+// managedCandidates returns interpreters that version managers have installed without putting them on PATH: nvm and fnm do
 // that only in interactive shells, uv and mise only on request.
-func (f *finder) managed() (out []candidate) {
+func (f *finder) managedCandidates() (out []candidate) {
 	if f.env.Home == "" {
 		return nil
 	}

@@ -29,15 +29,15 @@ func newView(home string) *view {
 	return v
 }
 
-// forbidden reports whether showing dir would show the complete home directory or more.
-func (v *view) forbidden(dir string) bool {
+// isForbidden reports whether showing dir would show the complete home directory or more.
+func (v *view) isForbidden(dir string) bool {
 	return dir == "/" || slices.ContainsFunc(v.homes, func(home string) bool { return paths.Within(home, dir) })
 }
 
-// shared reports whether dir contains more than one program's files, so that showing it for an interpreter would
+// isShared reports whether dir contains more than one program's files, so that showing it for an interpreter would
 // show too much: /opt, ~/.local.
-func (v *view) shared(dir string) bool {
-	return v.forbidden(dir) || strings.Count(dir, "/") < 2 ||
+func (v *view) isShared(dir string) bool {
+	return v.isForbidden(dir) || strings.Count(dir, "/") < 2 ||
 		slices.ContainsFunc(v.homes, func(home string) bool { return dir == filepath.Join(home, ".local") })
 }
 
@@ -54,14 +54,14 @@ func (v *view) addTree(program string) error {
 		return nil
 	}
 	root := treeOf(program)
-	if !v.shared(root) || isOwnInstallation(root) && !v.forbidden(root) {
+	if !v.isShared(root) || isOwnInstallation(root) && !v.isForbidden(root) {
 		v.addDir(root)
 		return nil
 	}
 	found := false
 	for _, name := range []string{"bin", "lib", "lib64"} {
 		dir := filepath.Join(root, name)
-		if fi, err := os.Stat(dir); err == nil && fi.IsDir() && !v.forbidden(dir) {
+		if fi, err := os.Stat(dir); err == nil && fi.IsDir() && !v.isForbidden(dir) {
 			v.addDir(dir)
 			found = true
 		}
@@ -103,7 +103,7 @@ func isOwnInstallation(dir string) bool {
 // addAlias also adds the name under which path reaches a tree, if that is a link.
 func (v *view) addAlias(path string) {
 	root := treeOf(path)
-	if isSystemPath(path) || v.isVisible(path) || v.forbidden(root) {
+	if isSystemPath(path) || v.isVisible(path) || v.isForbidden(root) {
 		return
 	}
 	if real, err := filepath.EvalSymlinks(root); err == nil && slices.Contains(v.dirs, real) {

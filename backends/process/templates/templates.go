@@ -185,7 +185,7 @@ func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T,
 	switch {
 	case err != nil:
 		if !cancelled {
-			t.fail(key, err)
+			t.recordFailure(key, err)
 		}
 		return none, err
 	case t.closed:
@@ -225,14 +225,14 @@ func (t *Set[T]) forget(bad T, why error) {
 			delete(t.running, key)
 		}
 		if why != nil {
-			t.fail(key, why)
+			t.recordFailure(key, why)
 		}
 	}
 	bad.use().retire()
 }
 
-// fail records a failure. The caller holds mu.
-func (t *Set[T]) fail(key string, why error) {
+// recordFailure records a failure. The caller holds mu.
+func (t *Set[T]) recordFailure(key string, why error) {
 	pause := min(cmp.Or(2*t.failed[key].pause, t.PauseFirst), t.PauseMax)
 	if _, known := t.failed[key]; !known && len(t.failed) >= maxFailures {
 		delete(t.failed, slices.MinFunc(slices.Collect(maps.Keys(t.failed)), func(a, b string) int { return t.failed[a].until.Compare(t.failed[b].until) }))
