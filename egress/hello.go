@@ -92,15 +92,17 @@ func helloLength(b []byte) (int, error) {
 // duplicate extensions and names.
 //
 // A hello without SNI is refused unless nameless: on an address that several names share, the server
-// would choose. Browsers' GREASE hellos can't be distinguished from encrypted ones.
+// would choose. An encrypted hello is refused unless we end this TLS ourselves: then the name of the outer hello is the
+// only one, and a client that means another one refuses our answer. GREASE hellos, which browsers and Bun send, can't be
+// distinguished from encrypted ones.
 //
 // The content of the TLS is not checked: with a correct SNI, the Host header may name another name of the same server.
-func checkHello(b []byte, name string, nameless bool) *tlsRefusal {
+func checkHello(b []byte, name string, nameless, ended bool) *tlsRefusal {
 	hello, err := readHello(b)
 	switch {
 	case err != nil:
 		return &tlsRefusal{fmt.Sprintf("the TLS ClientHello is not understood: %s", err), alertDecodeError}
-	case slices.ContainsFunc(hello.Extensions, func(e uint16) bool { return slices.Contains(encryptedHellos[:], e) }):
+	case !ended && slices.ContainsFunc(hello.Extensions, func(e uint16) bool { return slices.Contains(encryptedHellos[:], e) }):
 		return &tlsRefusal{"an encrypted ClientHello (ECH) may be for another name: turn it off " +
 			"(in Chromium with --disable-features=EncryptedClientHello)", alertAccessDenied}
 	case hello.ServerName == "" && nameless:

@@ -160,7 +160,7 @@ func TestCheckHello(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			no := checkHello(tt.hello, "a.test", false)
+			no := checkHello(tt.hello, "a.test", false, false)
 			if tt.name == "ECH, junk" { // understood or not, it does not pass
 				if no == nil {
 					t.Error("it passes")
@@ -180,10 +180,16 @@ func TestCheckHello(t *testing.T) {
 			}
 		})
 	}
-	if no := checkHello(bare, "a.test", true); no != nil {
+	if no := checkHello(bare, "a.test", true, false); no != nil {
 		t.Errorf("for PostgreSQL: %v", no)
 	}
-	if no := checkHello(unencryptedHello(t, "evil.test"), "a.test", true); no == nil {
+	for name, refused := range map[string]bool{"a.test": false, "evil.test": true} { // of TLS that ends here, the outer name counts
+		hello := extend(unencryptedHello(t, name), 0xfe0d, []byte("\x00\x00\x01\x00\x01\x07\x00\x01x\x00\x01y"))
+		if no := checkHello(hello, "a.test", false, true); (no != nil) != refused {
+			t.Errorf("an encrypted hello for %s of TLS that ends here: %v", name, no)
+		}
+	}
+	if no := checkHello(unencryptedHello(t, "evil.test"), "a.test", true, false); no == nil {
 		t.Error("for PostgreSQL, another name passes")
 	}
 }
@@ -203,7 +209,7 @@ func FuzzCheckHello(f *testing.F) {
 				t.Fatalf("%d bytes: %d, %v", cut, n, err)
 			}
 		}
-		if no := checkHello(b, "a.test", false); no != nil {
+		if no := checkHello(b, "a.test", false, false); no != nil {
 			showDecision(t, Decision{Name: "a.test", Reason: no.reason})
 			return
 		}

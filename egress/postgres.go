@@ -70,7 +70,7 @@ func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *t
 	// After accepting GSSAPI, the bytes are length-prefixed tokens, an unknown protocol.
 	switch {
 	case s == protoTLS && answer != answerGSS:
-		if no := checkHello(client.held, c.name, true); no != nil {
+		if no := checkHello(client.held, c.name, true, false); no != nil {
 			c.refuseTLS(ctx, no)
 			return false, nil
 		}

@@ -14,7 +14,7 @@ const refusalReadTime = time.Second
 
 // passTLS forwards TLS after its ClientHello was read.
 func (c *connection) passTLS(ctx context.Context, o *prelude, opens bool) {
-	if no := checkHello(o.held, c.name, net.ParseIP(c.name) != nil); no != nil {
+	if no := checkHello(o.held, c.name, net.ParseIP(c.name) != nil, opens); no != nil {
 		c.refuseTLS(ctx, no)
 		return
 	}
@@ -98,7 +98,7 @@ func (c *connection) passRetry(ctx context.Context, server, client *tap, nameles
 		if n == 0 && err == nil {
 			continue
 		}
-		if no := checkHello(sent, c.name, nameless); no != nil {
+		if no := checkHello(sent, c.name, nameless, false); no != nil {
 			c.refuseTLS(ctx, no)
 			return false, no
 		}

@@ -179,7 +179,8 @@ func readSetting(from *os.Root, path string) ([]byte, error) {
 	var clean strings.Builder
 	masked := tokens.NewWriter(&clean, true, func(string) {})
 	_, err = io.Copy(masked, io.LimitReader(f, maxSetting))
-	return []byte(clean.String()), errors.Join(err, masked.Close())
+	err = errors.Join(err, masked.Close())
+	return []byte(clean.String()), err
 }
 
 // resetHomes removes the homes that the command line names, and returns them.

@@ -13,13 +13,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/egress/tlstest"
 )
 
@@ -89,12 +89,12 @@ func (m *model) seen() string {
 }
 
 // resultPattern finds the results of steps in a request of each protocol.
-var resultPattern = regexp.MustCompile(`"type":\s?"tool_result"|_call_output"|"role":\s?"tool"|"functionResponse"`)
+var resultPattern = lazy.Regexp(`"type":\s?"tool_result"|_call_output"|"role":\s?"tool"|"functionResponse"`)
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	m.mu.Lock()
-	done := len(resultPattern.FindAll(body, -1))
+	done := len(resultPattern().FindAll(body, -1))
 	for _, name := range []string{"X-Api-Key", "Authorization", "X-Goog-Api-Key"} {
 		if key := strings.TrimPrefix(r.Header.Get(name), "Bearer "); key != "" {
 			m.keys = append(m.keys, key)
@@ -147,9 +147,10 @@ func chooseTool(tools json.RawMessage, step modelStep) (tool string, input objec
 		{"write_file", true, object{"file_path": path, "content": step.text}},
 		{"create", true, object{"path": path, "file_text": step.text}},
 		{"editor", true, object{"command": "create", "path": path, "file_text": step.text, "new_text": step.text}},
-		{"exec_command", true, object{"cmd": "printf %s '" + step.text + "' >" + path}}, // Codex edits by patches, or as here
+		{"exec_command", true, object{"cmd": "printf %s '" + step.text + "' >" + path}},                    // with its models, Codex edits by patches
+		{"bash", true, object{"command": "printf %s '" + step.text + "' >" + path, "description": "step"}}, // and so does opencode
 	} {
-		if has := bytes.Contains(tools, []byte(`"`+choice.name+`"`)); has && choice.write == (step.path != "") && step != (modelStep{}) {
+		if has := bytes.Contains(tools, []byte(`"name":"`+choice.name+`"`)); has && choice.write == (step.path != "") && step != (modelStep{}) {
 			return choice.name, choice.input
 		}
 	}
@@ -184,10 +185,10 @@ func writeAnthropic(w io.Writer, name string, done int, tool string, input objec
 }
 
 func writeResponses(w io.Writer, done int, tool string, input object) {
-	item := object{"type": "message", "role": "assistant", "id": "msg", "content": []any{object{"type": "output_text", "text": lastText}}}
+	item := object{"type": "message", "role": "assistant", "id": "msg", "content": []any{object{"type": "output_text", "text": lastText, "annotations": []any{}}}}
 	if tool != "" {
 		b, _ := json.Marshal(input)
-		item = object{"type": "function_call", "id": fmt.Sprintf("fc_%d", done), "call_id": fmt.Sprintf("call_%d", done), "name": tool, "arguments": string(b)}
+		item = object{"type": "function_call", "id": fmt.Sprintf("fc_%d", done), "call_id": fmt.Sprintf("call_%d", done), "name": tool, "arguments": string(b), "status": "completed"}
 	}
 	none := object{"cached_tokens": 0, "reasoning_tokens": 0}
 	usage := object{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2, "input_tokens_details": none, "output_tokens_details": none}
