@@ -116,8 +116,8 @@ func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
 }
 
 // foreign returns a path near the top of a directory that this user can write to, and whose owner or group has no
-// number in a user namespace of his: the kernel can't copy it from the one layer of an overlay to the other. What lies
-// deeper than the first entries would take too long to find: there, writing fails with EOVERFLOW.
+// ID in this user's user namespace: the kernel can't copy it from one layer of an overlay to the other. Searching
+// deeper than the first entries would take too long: there, writing fails with EOVERFLOW.
 func foreign(host string) string {
 	const entries = 2000
 	top, err := os.OpenRoot(host)

@@ -30,8 +30,8 @@ func (f *Files) ProposeCopy(ctx context.Context, from snapshot.Source) error {
 	return full(err)
 }
 
-// Unpack fills the workspace with an archive of [snapshot.Source.Pack], and has Changes list all that is there. What is
-// missing, the host knows.
+// Unpack fills the workspace with an archive of [snapshot.Source.Pack]. Changes then lists all paths; the host
+// knows which ones are missing.
 func (f *Files) Unpack(r io.Reader) error {
 	c := &copier{to: f.root}
 	f.proposed = &proposed{}
