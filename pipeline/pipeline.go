@@ -3,6 +3,8 @@
 //
 // request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
 //
+// Here sign hashes the artifacts; the receipt is signed after the redaction, with the row of the run's end.
+//
 // Its promises: a run's start is in the audit log before its program begins, and start and end are durable before its
 // result is returned; secrets are removed from all text before it is cut, logged or returned; if the host can't
 // provide a layer that policy requires, the program does not run; and when Do returns, nothing of the run is left.
@@ -13,7 +15,7 @@
 // containment has what they share about a planned sandbox. This package has what all effects share: the queue, rows,
 // redaction, receipts, the journal of running effects, and the outcome.
 //
-// A file calls only files behind it in this order: pipeline, effect, running, limits, run, output, receipt, end,
+// A file calls only files behind it in this order: pipeline, effect, running, limits, run, output, receipt, refuse,
 // counters, record, outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
 package pipeline
 

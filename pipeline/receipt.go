@@ -17,8 +17,8 @@ import (
 // MaxPackages bounds the installed packages that a row or a receipt names.
 const MaxPackages = 1000
 
-// SignOutcome signs the receipt of the run, and adds it to the row of the run's end. inputs are the files that we
-// wrote into the workspace, the script included.
+// SignOutcome signs the receipt of the run, and adds the row of the run's end with it, which finishAction writes to the
+// log. inputs are the files that we wrote into the workspace, the script included.
 func (r *Run) SignOutcome(ctx context.Context, out *ProgramEnd, inputs map[string]string) error {
 	ctx, cancel := WithFinishTimeout(ctx)
 	defer cancel()

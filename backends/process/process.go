@@ -3,8 +3,8 @@
 //
 // Package launch contains the code that runs outside of the server. This package compiles the plans that launch
 // executes, and reads back from the kernel which layers are in force; package seccomp builds the filters. Each
-// sandbox is made when it is requested, and a launcher forks its PID 1; package warm uses this package's exports to
-// make processes in advance.
+// sandbox is made when it is requested, and a launcher forks its PID 1, unless package warm has made one in advance.
+// A program starts by Run in run; exec compiles its plan.
 //
 // A file calls those after it in this order: start, overlay, mounts, teardown, forker, launcher, run, programs,
 // exec, containment, interpreter, pipes, diagnose, watch, limits, landlock, template, setup, backend, root,

@@ -1,4 +1,7 @@
 // Package run implements the command run: a script or a program in a sandbox, once.
+//
+// It reads the flags into a request of package pipeline/run, and has a running server do it (wiring.HandOver), or builds
+// a pipeline (wiring.New) and calls pipeline.Do.
 package run
 
 import (

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // container init and sandbox child take over before main
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // a container's init takes over before main, as package cli/role and backends/process/launch do
 	"github.com/sandboxmcp/sandboxmcp/cli"
 )
 

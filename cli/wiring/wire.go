@@ -1,5 +1,6 @@
-// Package wiring builds the pipeline and its parts (backends, log, keys, stores) from the configuration. It is the only
-// place where the parts are put together.
+// Package wiring builds the pipeline and its parts from the configuration: backends (backends.go), the log and keys
+// (log.go), stores and settings (wire.go, policy.go), and the ways in over HTTP (http.go, api.go). It is the only place
+// where the parts are put together.
 package wiring
 
 import (

@@ -23,7 +23,7 @@ func (e *execution) redact(out *pipeline.ProgramEnd) {
 	e.Scrub()
 }
 
-// Seal signs the artifacts, redacts the result, and adds the rows of the run's end. The sandbox closes meanwhile.
+// Seal hashes the artifacts, redacts the result, and adds the rows of the run's end. The sandbox closes meanwhile.
 func (e *execution) Seal(ctx context.Context) error {
 	e.sign(ctx)
 	e.redact(e.out)

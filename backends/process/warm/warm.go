@@ -15,13 +15,16 @@
 // (maxForks, maxZygoteAge) its hash seed, memory layout, and stack canaries, and has _ctypes mapped. In a container
 // it is not a fork, and its /proc/self/environ is like an idle bash's.
 //
+// Backend.Start is in backend; a sandbox that is not idle is made in fresh, and start makes idle ones.
+//
 // A file calls those after it in this order: backend, fresh, zygote, start, spawn, pool, assign, idle_wait, idle,
 // poolkey, spares, warm.
 package warm
 
 import "time"
 
-// Config bounds the processes made in advance. The zero value makes none.
+// Config bounds the processes made in advance. The zero value makes none, but the one that Backend.Warm makes for the
+// next sandbox.
 type Config struct {
 	// Ahead is the number of init processes to keep in fresh namespaces and cgroups, each for one sandbox, once the
 	// first sandbox has been requested. Spawning one costs more than a millisecond, which a server then spends

@@ -19,6 +19,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
+// This file ends effects without a result: refused, failed, or withheld since the log failed. The row of the end of one
+// with a result is made in receipt.go.
+
 // FinishTimeout bounds the steps after a program once its caller has gone: the record of the run must not depend on
 // the caller.
 const FinishTimeout = 10 * time.Second
