@@ -54,9 +54,9 @@ func isHash(s string) bool {
 // maxSums is the maximum size of a list of sums, in bytes: ten times that of DefaultMaxCount of the longest names.
 const maxSums = 64 << 20
 
-// ParseSums parses the output of sha256sum in its default format: lines "HASH  NAME", with a * instead of the
-// second blank for binary mode, and with a leading \ if \n, \r and
-// in the name replace characters that would end the line. problems are about malformed lines and duplicate names.
+// ParseSums parses the output of sha256sum in its default format: lines "HASH  NAME", with a * instead of the second
+// blank for binary mode, and with a leading \ if \n, \r and \\ in the name replace characters that would end the line.
+// problems are about malformed lines and duplicate names.
 func ParseSums(r io.Reader) (sums []Sum, problems []Problem, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxSums+1))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
-// checkPatch applies a diff with the tools of this machine.
+// checkPatch applies a diff with this machine's tools.
 func checkPatch(t *testing.T, before, diff, after string) {
 	t.Helper()
 	git := hosttest.Program(t, "git")
@@ -187,7 +187,7 @@ func (b brokenInterpreter) Analyse(context.Context, []byte) ([]byte, error) {
 	return []byte(b.answer), b.err
 }
 
-// TestHostileAnswers has the interpreter answer as one that a source took over would.
+// TestHostileAnswers has the interpreter answer as if a source controlled it.
 func TestHostileAnswers(t *testing.T) {
 	source := []byte("print(1)\n")
 	for _, answer := range []string{

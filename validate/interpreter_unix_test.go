@@ -18,13 +18,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// realPython is the Python of this machine, which runs the analyser.
+// realPython is this machine's Python, which runs the analyser.
 type realPython struct {
 	one  sync.Mutex
 	conn *os.File
 }
 
-// startPython starts the analyser for the length of a test.
+// startPython starts the analyser for the duration of a test.
 func startPython(t testing.TB) *realPython {
 	t.Helper()
 	path := hosttest.Program(t, "python3")
@@ -50,7 +50,7 @@ func startPython(t testing.TB) *realPython {
 	return &realPython{conn: ours}
 }
 
-// minor is the version of this machine's Python 3.
+// minor returns the minor version of this machine's Python 3.
 func (p *realPython) minor(t testing.TB) int {
 	t.Helper()
 	answer, err := p.Analyse(t.Context(), []byte(`{"source":""}`))

@@ -50,7 +50,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// forever is TypeScript that takes esbuild hours, though it is not long.
+// forever is short TypeScript that takes esbuild hours.
 var forever = strings.Repeat("a=>", 20_000) + "1"
 
 func TestApartTime(t *testing.T) {
@@ -69,7 +69,7 @@ func TestApartCancelled(t *testing.T) {
 	}
 }
 
-// TestApartEndsWithParent closes the pipe as the kernel does for a parent that was killed.
+// TestApartEndsWithParent closes the pipe like the kernel for a killed parent.
 func TestApartEndsWithParent(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), executablePath())
 	cmd.Args = []string{role.Parser}
@@ -82,7 +82,7 @@ func TestApartEndsWithParent(t *testing.T) {
 	}
 	json.NewEncoder(stdin).Encode(job{Name: "a.ts", TypeScript: true, Source: []byte(forever)})
 	stdin.Close()
-	cmd.Wait() // or else the parser outlives its parent
+	cmd.Wait() // otherwise the parser outlives its parent
 }
 
 func TestLargeSources(t *testing.T) {

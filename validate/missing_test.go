@@ -39,7 +39,7 @@ func TestMissingModule(t *testing.T) {
 	}
 }
 
-// TestMissingModuleForReal asks the interpreters of this machine.
+// TestMissingModuleForReal runs this machine's interpreters.
 func TestMissingModuleForReal(t *testing.T) {
 	tests := []struct{ program, file, source, want string }{
 		{"python3", "a.py", "import no_such_thing.at_all", "no_such_thing"},

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// oddities is JavaScript that parsers disagree about.
+// oddities are pieces of JavaScript about which parsers disagree.
 var oddities = []string{
 	"return 1", "#!/usr/bin/env node\nreturn", "with ({}) {}", "<!-- a\nf()\n--> b", "\n--> only here\nf()",
 	"new.target", "var await = 1", "await: 1", "await\n(1)", "await `a`", "await /a/g", "async function await() {}",
@@ -54,7 +54,7 @@ func TestAsNode(t *testing.T) {
 		switch {
 		case (script || module) && bad != nil:
 			t.Errorf("%q: Node takes it, and it was refused: %v", source, bad)
-		case source == "const require = 1": // a module only because it can't be a script: Node sees to that
+		case source == "const require = 1": // a module only because it can't be a script, which Node detects
 		case bad == nil && script && got.Name != "a.js", bad == nil && !script && module && got.Name != "a.mjs":
 			t.Errorf("%q: name %s; Node takes it as CommonJS: %v, as a module: %v", source, got.Name, script, module)
 		}

@@ -241,7 +241,7 @@ func TestPythonBombs(t *testing.T) {
 	o := Options{Python: p, Fix: true}
 	tests := []struct {
 		name, source string
-		unread       bool // for sure
+		unread       bool // always
 	}{
 		{"parentheses", strings.Repeat("(", 100_000) + "1" + strings.Repeat(")", 100_000), false},
 		{"minus", strings.Repeat("-", 1_000_000) + "1", false},
@@ -277,7 +277,7 @@ func TestPythonBombs(t *testing.T) {
 			}
 		})
 	}
-	// NUL bytes don't get as far through Analyze.
+	// NUL bytes don't reach this through Analyze.
 	if answer, err := p.Analyse(t.Context(), []byte(`{"source":"AGEA"}`)); err != nil || !strings.Contains(string(answer), "null bytes") {
 		t.Errorf("got %s, %v", answer, err)
 	}
@@ -302,7 +302,7 @@ func manyNames() string {
 	return b.String() + "x20000()"
 }
 
-// TestPythonRunsNothing sends code that would leave a file, were any of it run.
+// TestPythonRunsNothing sends code that would leave a file if any of it ran.
 func TestPythonRunsNothing(t *testing.T) {
 	p := startPython(t)
 	file := filepath.Join(t.TempDir(), "ran")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// triggers are, for each rule, programs that it warns of, and programs with the same words that it
-// must not warn of: in text, in a comment, as a name of their own, as a member of something else.
+// triggers are, for each rule, programs that cause a warning, and programs with the same words that must not: in
+// text, in a comment, as a name of their own, as a member of something else.
 type triggers struct {
 	rule    string
 	yes, no []string
@@ -101,7 +101,7 @@ func shellTriggers() []triggers {
 	}
 }
 
-// rulesOf analyses and returns the rules that were found.
+// rulesOf analyses source and returns the rules that matched.
 func rulesOf(t *testing.T, name, source string, o Options) []string {
 	t.Helper()
 	r, err := Analyze(t.Context(), Code{Name: name, Source: []byte(source)}, o)
@@ -173,7 +173,7 @@ func TestRulesTable(t *testing.T) {
 					t.Errorf("%s: odd pattern of %s: %+v", path, p.rule.Name, p)
 				}
 				for _, c := range p.conditions {
-					c.matches() // it compiles
+					c.matches() // it must compile
 				}
 			}
 		}

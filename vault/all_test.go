@@ -13,7 +13,7 @@ func TestAll(t *testing.T) {
 	}
 	t.Setenv("SANDBOXMCP_SECRET_TEAM_IN_ENV", values["env"])
 	t.Setenv("SANDBOXMCP_SECRET_TEAM_EMPTY", "")
-	t.Setenv("SANDBOXMCP_SECRET_TEAM_A__IN_ENV", values["dashed"]) // of team-a
+	t.Setenv("SANDBOXMCP_SECRET_TEAM_A__IN_ENV", values["dashed"]) // in team-a
 	memory, sealed := NewMemory(), NewSealed(t.TempDir(), nil)
 	for _, err := range []error{
 		memory.Set("team", "IN_MEMORY", []byte(values["memory"])),
@@ -37,7 +37,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestAllOfNothing is a vault into which nothing was put.
+// TestAllOfNothing checks a vault without secrets.
 func TestAllOfNothing(t *testing.T) {
 	for name, v := range map[string]*Vault{"nil": nil, "empty": New(), "stores": New(Environment(), NewSealed(t.TempDir(), nil), NewMemory())} {
 		lease, err := v.LeaseAll(t.Context(), "default")

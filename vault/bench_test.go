@@ -99,7 +99,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteThrough is the output of a run: redaction, and behind it the search for tokens that are in no vault.
+// BenchmarkWriteThrough measures a run's output: redaction, followed by the search for tokens that are in no vault.
 func BenchmarkWriteThrough(b *testing.B) {
 	values := randomSecrets()
 	all := texts(values)

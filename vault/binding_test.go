@@ -66,7 +66,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// Each lease has another placeholder, so that one run can't use another's.
+// TestPlaceholdersAreFresh: each lease has another placeholder, so that one run can't use another's.
 func TestPlaceholdersAreFresh(t *testing.T) {
 	var seen []string
 	for range 1000 {
@@ -90,7 +90,7 @@ func TestPlaceholdersAreFresh(t *testing.T) {
 	}
 }
 
-// A short value is not redacted, but the program does not get it either.
+// TestBoundAndUnredacted: a short value is not redacted, but the program does not get it either.
 func TestBoundAndUnredacted(t *testing.T) {
 	l := leaseBound(t, "1234", Binding{Hosts: []string{"a.example"}})
 	if got := l.Env()[0]; strings.Contains(got, "1234") {
@@ -101,7 +101,7 @@ func TestBoundAndUnredacted(t *testing.T) {
 	}
 }
 
-// storeOf gives one secret.
+// storeOf is a store with one secret.
 type storeOf struct {
 	value string
 	to    Binding

@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// sampleTokens returns values in the formats that secrets have.
+// sampleTokens returns values in common formats of secrets.
 func sampleTokens() map[string]string {
 	r := rand.New(rand.NewPCG(5, 6))
 	random := func(n int, alphabet string) string {
@@ -59,7 +59,7 @@ func sampleTokens() map[string]string {
 	}
 }
 
-// encoders are written without this package's own code.
+// encoders returns encoders that don't use this package's code.
 func encoders() map[string]func(string) string {
 	bytesAs := func(format, sep string) func(string) string {
 		return func(v string) string {
@@ -217,7 +217,7 @@ func stripMarks(got string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(got, Mark, "")), "")
 }
 
-// partlyFound are the encodings that are found of values that are long enough for it.
+// partlyFound are encodings that are found only for sufficiently long values.
 var partlyFound = []string{"upper", "lower", "swapcase", "blanks", "dashes", "commas", "dots", "list of chars", "json of chars"}
 
 // isFound reports whether README.md promises that a value is found in an encoding.
@@ -225,8 +225,8 @@ func isFound(name, v string) bool {
 	return !slices.Contains(partlyFound, name) || len(v) >= minLoose && isASCII(v) && strings.ContainsAny(v, "0123456789")
 }
 
-// TestForms is of each encoding that README.md promises: of a text that has it, nothing of the value is left, wherever
-// it is cut.
+// TestForms checks each encoding that README.md promises: nothing of the value is left in its text, wherever that
+// is cut.
 func TestForms(t *testing.T) {
 	for token, v := range sampleTokens() {
 		t.Run(token, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestForms(t *testing.T) {
 					continue
 				}
 				text := " <" + encode(v) + "> "
-				around := len(" <"+encode("")+"> ") + 8 // and what an encoding shares with what stands beside the value
+				around := len(" <"+encode("")+"> ") + 8 // and the characters that also encode neighbouring text
 				fails := func(got string, most int) bool {
 					return !strings.Contains(got, Mark) || len(stripMarks(got)) > most || showsPart(got, v)
 				}
@@ -260,7 +260,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Encodings by Unix tools.
+// TestTools uses encodings by Unix tools.
 func TestTools(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"xxd -p": {"xxd", "-p"}, "xxd -i": {"xxd", "-i"}, "od -b": {"od", "-An", "-b"}, "od -tx1": {"od", "-An", "-tx1"}, "od -tu1": {"od", "-An", "-tu1"},
@@ -277,7 +277,7 @@ func TestTools(t *testing.T) {
 			hosttest.Program(t, argv[0])
 			all := sampleTokens()
 			for n, token := range slices.Sorted(maps.Keys(all)) {
-				if (n+len(name))%hosttest.Rounds(3, 1) > 0 { // the other encodings are tried with each
+				if (n+len(name))%hosttest.Rounds(3, 1) > 0 { // the other encodings are combined with each
 					continue
 				}
 				v := all[token]
@@ -292,7 +292,7 @@ func TestTools(t *testing.T) {
 					for _, size := range []int{1, 7, 4096} {
 						got := stream(t, l, string(out), size)
 						if name == "array" && len(v) > 100 {
-							continue // node leaves the rest out
+							continue // node omits the rest
 						}
 						if !strings.Contains(got, Mark) || len(stripMarks(got)) > 110 || showsPart(got, v) {
 							t.Errorf("%s in pieces of %d: %s\nleaves %s", token, size, out, got)
@@ -305,7 +305,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// showsPart reports whether six bytes of v are in text.
+// showsPart reports whether text contains six consecutive bytes of v.
 func showsPart(text, v string) bool {
 	for i := range len(v) - 5 {
 		if strings.Contains(text, v[i:i+6]) {
@@ -317,7 +317,7 @@ func showsPart(text, v string) bool {
 
 func isASCII(v string) bool { return strings.IndexFunc(v, func(r rune) bool { return r > 127 }) < 0 }
 
-// ordinary is text of the kinds that programs print, none of which holds a secret.
+// ordinary returns typical program output without secrets.
 func ordinary(t *testing.T) map[string]string {
 	r := rand.New(rand.NewPCG(7, 8))
 	all := map[string]string{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// levelByLevel reads the character at place i as at does, one level after the other and without a short way.
+// levelByLevel reads the character at index i like decode, but level by level and without shortcuts.
 func levelByLevel(e escaped, i, level int) (char, int) {
 	if level == 0 {
 		return e.rawByte(i)
@@ -33,7 +33,7 @@ func levelByLevel(e escaped, i, level int) (char, int) {
 	return to, n + size
 }
 
-// Escapes in escapes are read the same as level by level, wherever they stand.
+// TestLevels: nested escapes are read the same as level by level, wherever they are.
 func TestLevels(t *testing.T) {
 	parts := []string{`\`, `\\`, "%", "%25", "&", "&amp;", "&#", "&#x", "#", ";", "x", "u", "u{", "{", "}", "5c", "005c", "26", "0026",
 		"amp", "x26", "u0026", "D83D", "DE00", "134", "n", "_", " ", "\n", "\x00", "\u00ad", "\u200b", "\xe2\x80", "é", "sort=", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}

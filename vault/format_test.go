@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "record a vault of this format")
 
-// releasedFormats are the versions of the schema that a release wrote: all of them open in any later program. testdata
-// has a vault of each that there was, and its key, which opens nothing else.
+// releasedFormats are the schema versions of releases: any later program opens all of them. testdata has a vault of
+// each version, and its key, which opens nothing else.
 var releasedFormats []int64
 
 // formatSecrets are the secrets of the vaults in testdata.
@@ -52,7 +52,7 @@ func recordFormat(t *testing.T) {
 	}
 }
 
-// TestFormats opens a vault of each format that there was. After a change of the schema, -update records one more.
+// TestFormats opens a vault of each format. After a change of the schema, -update records one more.
 func TestFormats(t *testing.T) {
 	if *update {
 		recordFormat(t)

@@ -10,7 +10,7 @@ import (
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// randomLines returns values of so many random letters, of which every so many are a line.
+// randomLines returns n values of size random letters, with a line break after every line letters.
 func randomLines(n, size, line int) []string {
 	r := rand.New(rand.NewPCG(11, 12))
 	values := make([]string, n)
@@ -27,7 +27,7 @@ func randomLines(n, size, line int) []string {
 	return values
 }
 
-// The commonest forms are found of each of three hundred secrets.
+// TestCommonFormsOfManySecrets: the most common encodings of each of three hundred secrets are found.
 func TestCommonFormsOfManySecrets(t *testing.T) {
 	values := randomLines(350, 30, 0)
 	l := lease(t, values...)
@@ -43,7 +43,7 @@ func TestCommonFormsOfManySecrets(t *testing.T) {
 	}
 }
 
-// Whatever is leased, its patterns in memory are bounded.
+// TestMemoryOfForms: the memory of the patterns is bounded for any leased values.
 func TestMemoryOfForms(t *testing.T) {
 	heap := func() int {
 		var m runtime.MemStats

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzReference compares with regular expressions, on text in which pieces of the values and of
-// their encodings stand in disorder.
+// FuzzReference compares with regular expressions, on text of randomly ordered pieces of the values and their
+// encodings.
 func FuzzReference(f *testing.F) {
 	for seed := range uint64(30) {
 		f.Add("correct-horse", `a"b\c%20 d`, seed)
@@ -24,7 +24,7 @@ func FuzzReference(f *testing.F) {
 		f.Add(`\\\\x\\\\y\\`, "%25%2525%41", seed)
 		f.Add("0%30\\u0030", "\U0001F511é\xff\xfekey", seed)
 		f.Add("first line of a key\nsecond line of a key\n", "second line", seed)
-		f.Add("001020", "1007000A", seed) // rot13 differs from it in its last bits only
+		f.Add("001020", "1007000A", seed) // differs from its rot13 only in its last bits
 	}
 	f.Fuzz(func(t *testing.T, one, two string, seed uint64) {
 		values := []string{one, two}
@@ -62,15 +62,15 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// isPlain reports whether a value is found in any mixture of escapes, and in base64: it has enough characters beside
-// these.
+// isPlain reports whether a value is found in any mixture of escapes, and in base64: it has enough characters other
+// than escapes.
 func isPlain(v string) bool {
 	v = strings.TrimSpace(v)
 	whole, _ := viewSymbols([]byte(v))
 	for offset := range 3 {
 		form := encodedCore(base64.RawStdEncoding, 6, offset, []byte(v))
 		if _, letters := viewSymbols(form); len(letters) < window || strings.ContainsAny(string(form[:1]), "+/") {
-			return false // or its first character stays
+			return false // otherwise its first character stays
 		}
 	}
 	return isDistinctive(whole) && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "=") && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
@@ -141,7 +141,7 @@ func mostlySkipped(r *rand.Rand, values []string, between string) string {
 	return b.String()
 }
 
-// disorder returns text of pieces: whole and cut spellings, escapes and single characters.
+// disorder returns a text of pieces: complete and truncated encodings, escapes and single characters.
 func disorder(r *rand.Rand, values []string) string {
 	var b strings.Builder
 	for b.Len() < 200 {
@@ -150,7 +150,7 @@ func disorder(r *rand.Rand, values []string) string {
 		case 0, 1:
 			b.WriteString(s)
 		case 2:
-			b.WriteString(s[:r.IntN(len(s)+1)] + " ") // what is cut within an escape takes what follows into it
+			b.WriteString(s[:r.IntN(len(s)+1)] + " ") // text cut within an escape absorbs the following characters
 		case 3:
 			b.WriteString(s[r.IntN(len(s)+1):])
 		case 4:
@@ -160,7 +160,7 @@ func disorder(r *rand.Rand, values []string) string {
 	return b.String()
 }
 
-// spell returns one of the encodings of v.
+// spell returns v in a random encoding.
 func spell(r *rand.Rand, v string) string {
 	switch r.IntN(7) {
 	case 0:
@@ -189,7 +189,7 @@ func spell(r *rand.Rand, v string) string {
 	}
 }
 
-// mixEscapes escapes each byte in another way, or not.
+// mixEscapes escapes each byte in a random way, or not.
 func mixEscapes(r *rand.Rand, v string) string {
 	var b strings.Builder
 	for i := range len(v) {
@@ -211,7 +211,8 @@ func foldSome(r *rand.Rand, s string) string {
 	return fold(s, 1+r.IntN(12), []string{"\n", "\r\n", `\n`, `\r\n`}[r.IntN(4)])
 }
 
-// inChunks also reports whether the first of a list was let go because a chunk ended there.
+// inChunks redacts text in chunks. paused reports whether the first of a list was released because a chunk ended
+// there.
 func inChunks(t testing.TB, l *Lease, text string, r *rand.Rand) (clean string, paused bool) {
 	t.Helper()
 	var out bytes.Buffer
@@ -232,12 +233,12 @@ func inChunks(t testing.TB, l *Lease, text string, r *rand.Rand) (clean string, 
 	return out.String(), paused
 }
 
-// spellBase64 writes v at an offset.
+// spellBase64 encodes v at an offset.
 func spellBase64(v string, offset int) string {
 	return base64.StdEncoding.EncodeToString([]byte("???"[:offset] + v))
 }
 
-// FuzzComposed writes a token in one or two of the encodings that are found together, and splits it.
+// FuzzComposed writes a token in one or two of the encodings that are found in combination, and splits it.
 func FuzzComposed(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
@@ -270,7 +271,7 @@ func FuzzRecover(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value, before, after string, seed uint64) {
 		core := strings.TrimSpace(value)
-		if !utf8.ValidString(value) || !isPlain(value) { // JSON loses some of it, or it is an escape
+		if !utf8.ValidString(value) || !isPlain(value) { // JSON changes it, or it is an escape
 			t.Skip()
 		}
 		if checkValue([]byte(value)) != nil || len(redactableParts([]byte(value))) == 0 || strings.Contains(core, "*") {
@@ -294,7 +295,7 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// decoded returns decodings that an attacker would try.
+// decoded returns the decodings that an attacker would try.
 func decoded(s string) []string {
 	all := []string{s}
 	if u, err := url.QueryUnescape(s); err == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Trouble with the key is reported, and nothing is lost by it: once it is put right, all is there.
+// TestTroubleWithTheKey: a problem with the key is reported, and nothing is lost by it: after its repair, all
+// secrets are readable.
 func TestTroubleWithTheKey(t *testing.T) {
 	s := sealKeys(t, "KEY")
 	good, err := os.ReadFile(s.keyFilePath())
@@ -82,7 +83,7 @@ func restore(t *testing.T, s *Sealed, key []byte) {
 	wantValue(t, s, "KEY")
 }
 
-// The age program can read the key file, too: a vault can be opened without this program.
+// TestKeyIsAnAgeIdentity: the age program can read the key file, so a vault can be opened without this program.
 func TestKeyIsAnAgeIdentity(t *testing.T) {
 	s := sealKeys(t, "KEY")
 	f, err := os.Open(s.keyFilePath())

@@ -96,7 +96,7 @@ func TestLines(t *testing.T) {
 	check(t, lease(t, "line-end-cut\n"), "<line-end-cut>", "<"+Mark+">")
 }
 
-// Where lines of a key are taken out, so is the frame beside them, however the line breaks are written.
+// TestFrameOfKey: if lines of a key are removed, so is the frame next to them, however the line breaks are written.
 func TestFrameOfKey(t *testing.T) {
 	frame := func(s string) string { return "-----" + s + " TEST " + "KEY-----" }
 	body := []string{"TUlJRXZnSUJBREFOQmdrcWhraUc5dzBC", "QVFFRkFBU0NCS2d3Z2dTa0FnRUFBb0lC", "c2hvcnQ"}
@@ -114,7 +114,7 @@ func TestFrameOfKey(t *testing.T) {
 	}
 }
 
-// unmapped returns a lease of a value in ordinary memory, which can be looked at after Close.
+// unmapped returns a lease of a value in ordinary memory, which can be inspected after Close.
 func unmapped(value string) *Lease {
 	full := &pages{}
 	full.mapped.Store(maxMapped)
@@ -123,7 +123,7 @@ func unmapped(value string) *Lease {
 
 func TestClose(t *testing.T) {
 	l := unmapped("hunter2-hunter2")
-	l.Redact("text") // prepares it
+	l.Redact("text") // builds the index
 	in := l.inner()
 	value, part := in.secrets[0].value, in.matcher.all.words[0].symbols
 	var out bytes.Buffer
@@ -155,7 +155,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// The parts to look for are copies, of which the index is made with the first text only.
+// TestCloseBeforeText: the parts to search for are copies, and the index is built only for the first text.
 func TestCloseBeforeText(t *testing.T) {
 	l := unmapped("hunter2-hunter2")
 	part := l.inner().matcher.values[0]
@@ -165,7 +165,7 @@ func TestCloseBeforeText(t *testing.T) {
 	}
 }
 
-// A lease that fails halfway leaves nothing behind.
+// TestFailedLeaseWipes: a lease that fails halfway leaves nothing behind.
 func TestFailedLeaseWipes(t *testing.T) {
 	s := &lastValue{NewMemory(), nil}
 	s.Set("a", "KEY", []byte("hunter2-hunter2"))
@@ -177,7 +177,7 @@ func TestFailedLeaseWipes(t *testing.T) {
 	}
 }
 
-// lastValue remembers the last value that it gave.
+// lastValue records the last value that it returned.
 type lastValue struct {
 	*Memory
 	last []byte
@@ -209,7 +209,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Nothing that this package hands out shows a value, whatever prints it.
+// TestNothingShowsAValue: no value of this package's types appears in any printed form.
 func TestNothingShowsAValue(t *testing.T) {
 	const value = "Zq9-hunter2"
 	m := NewMemory()
@@ -222,7 +222,7 @@ func TestNothingShowsAValue(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}
-	id, err := sealed.createIdentity() // the one that is there
+	id, err := sealed.createIdentity() // the existing one
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLeases has secrets of two leases in one text: whatever is asked, none gets through.
+// TestLeases has secrets of two leases in one text: every method finds both.
 func TestLeases(t *testing.T) {
 	first, second := "first-"+"of-two-secrets", "second-"+"of-two-secrets"
 	all := Leases{
@@ -54,5 +54,5 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// ContainsSecret is Find of one lease.
+// ContainsSecret calls Leases.ContainsSecret for one lease.
 func (l *Lease) ContainsSecret(r io.Reader) (bool, error) { return Leases{l}.ContainsSecret(r) }

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestMain makes the test binary a process that adds secrets, if it is asked to: it prints the name
-// of each as soon as that is promised to be kept. Or it makes new keys of the vault, in one place or in
-// both in alternation.
+// TestMain makes the test binary a process that adds secrets, if requested: it prints the name of each as soon as
+// Add has returned. Or it makes new keys of the vault, in one place or alternating between both.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "rekey" {
 		rekeyAll(NewSealed(os.Args[2], nil), strings.Split(os.Args[3], ","), number(os.Args[4]))
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		if err := s.Add(context.Background(), Entry{Namespace: "default", Key: key}, valueOf(key), false); err != nil {
 			fmt.Println("error:", err)
 		} else {
-			fmt.Println(key) // one write(2), so no half lines
+			fmt.Println(key) // one write(2), so that no half lines appear
 		}
 	}
 }
@@ -45,7 +44,7 @@ func rekeyAll(s *Sealed, places []string, n int) {
 	}
 }
 
-// rekeyer is a process that makes n new keys.
+// rekeyer returns a process that makes n new keys.
 func rekeyer(t *testing.T, dir, places string, n int) *exec.Cmd {
 	t.Helper()
 	cmd := adder(t, dir, places, n)
@@ -61,7 +60,7 @@ func number(text string) int {
 	return n
 }
 
-// adder is a process that adds n secrets whose names begin with prefix; if n is 1, it is the name.
+// adder returns a process that adds n secrets whose names begin with prefix; if n is 1, prefix is the name.
 func adder(t *testing.T, dir, prefix string, n int) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -73,5 +72,5 @@ func adder(t *testing.T, dir, prefix string, n int) *exec.Cmd {
 	return cmd
 }
 
-// valueOf is the value of a secret in these tests.
+// valueOf returns the value of a secret in these tests.
 func valueOf(key string) []byte { return []byte("the value" + " that is " + key + "'s") }

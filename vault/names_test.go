@@ -21,7 +21,8 @@ func TestVariable(t *testing.T) {
 	}
 }
 
-// No two places have the same variable: all namespaces and keys over a few letters are tried.
+// TestNamespacesAreWalls: no two secrets have the same variable: all namespaces and keys over a few letters are
+// tried.
 func TestNamespacesAreWalls(t *testing.T) {
 	owner := map[string]string{}
 	var words func(prefix, letters string, n int, f func(string))

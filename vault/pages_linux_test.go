@@ -43,7 +43,7 @@ func flagsAt(t *testing.T, at uintptr) (flags, locked string) {
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// A leased value is in memory that is locked and not dumped; so is its matcher.
+// TestLeasedMemory: a leased value is in memory that is locked and not dumped; so is its matcher.
 func TestLeasedMemory(t *testing.T) {
 	if !mayLock() {
 		hosttest.SkipMissing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
@@ -91,7 +91,8 @@ func mayLock() bool {
 	return unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur >= 1<<20
 }
 
-// A process that may lock nothing leases all the same, and its values are still not dumped.
+// TestNothingMayBeLocked: a process that may not lock memory leases nevertheless, and its values are still not
+// dumped.
 func TestNothingMayBeLocked(t *testing.T) {
 	if os.Getenv("VAULT_TEST_MEMLOCK") == "" {
 		program, err := os.Executable()
@@ -99,7 +100,7 @@ func TestNothingMayBeLocked(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("sh", "-c", `ulimit -l 0 && exec "$0" -test.run '^TestNothingMayBeLocked$' -test.v`, program)
-		if os.Geteuid() == 0 { // who may lock whatever the limit
+		if os.Geteuid() == 0 { // root may lock memory whatever the limit
 			cmd = exec.Command("setpriv", append([]string{"--bounding-set=-ipc_lock", "--inh-caps=-all", "--reuid=65534", "--regid=65534", "--clear-groups"}, cmd.Args...)...)
 			dir, err := os.MkdirTemp("", "vault") // the test binary's own directory is root's
 			if err != nil {
@@ -137,7 +138,7 @@ func TestNothingMayBeLocked(t *testing.T) {
 	}
 }
 
-// Leases that come and go leave no memory mapped and nothing locked.
+// TestLeasesGiveMemoryBack: closed leases leave no memory mapped and none locked.
 func TestLeasesGiveMemoryBack(t *testing.T) {
 	m := NewMemory()
 	var keys []string
@@ -158,7 +159,7 @@ func TestLeasesGiveMemoryBack(t *testing.T) {
 	}
 	during := v.pages().mapped.Load()
 	leases.Close()
-	leases.Close() // a second time is nothing
+	leases.Close() // a second Close does nothing
 	if after := v.pages().mapped.Load(); during < 50*int64(os.Getpagesize()) || after != 0 {
 		t.Errorf("%d bytes were mapped, and %d are after all are closed", during, after)
 	}
@@ -215,8 +216,8 @@ func TestCoreDump(t *testing.T) {
 	}
 }
 
-// unlike returns bytes that no other seed gives, nor any program; the ordinary memory that they were
-// made in holds them only as long as it is theirs.
+// unlike returns bytes that no other seed and no program produces; ordinary memory contains them only during their
+// generation.
 func unlike(seed uint32) []byte {
 	b := make([]byte, 4000)
 	for i := range b {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Values of all sizes, leased and released by many at once, never share a byte, and all memory is given back.
+// TestPages: values of all sizes, leased and released concurrently, never share a byte, and all memory is released.
 func TestPages(t *testing.T) {
 	p := &pages{}
 	var all sync.WaitGroup
@@ -36,7 +36,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Hundreds of secrets in a thousand sessions stay within the bound, and all comes back.
+// TestPagesAreBounded: hundreds of secrets in a thousand sessions stay within the bound, and all memory is
+// released.
 func TestPagesAreBounded(t *testing.T) {
 	p := &pages{}
 	long := strings.Repeat("x", MaxValue)
@@ -59,7 +60,7 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// Memory that is not mapped is wiped, and so are moved values.
+// TestNoPages: memory that is not mapped is wiped, and so are moved values.
 func TestNoPages(t *testing.T) {
 	p := &pages{}
 	p.mapped.Store(maxMapped)

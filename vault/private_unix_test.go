@@ -32,7 +32,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 	}
 }
 
-// A FIFO, a directory or a link in the key's place is an error, not a wait.
+// TestKeyThatIsNoFile: a FIFO, a directory or a link in place of the key is an error, without waiting.
 func TestKeyThatIsNoFile(t *testing.T) {
 	s := sealKeys(t, "KEY")
 	elsewhere := filepath.Join(t.TempDir(), "key")
@@ -57,7 +57,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 	}
 }
 
-// A key file of another user is known to that user.
+// TestKeyOfAnotherUser: that user knows the contents of a key file that belongs to another user.
 func TestKeyOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -33,7 +33,7 @@ func FuzzBeside(f *testing.F) {
 	})
 }
 
-// FuzzEncodedBeside does so with encodings that an escape before them takes nothing from.
+// FuzzEncodedBeside does the same with encodings that a preceding escape does not damage.
 func FuzzEncodedBeside(f *testing.F) {
 	for seed := range uint64(3000) {
 		f.Add(seed)
@@ -55,7 +55,7 @@ func FuzzEncodedBeside(f *testing.F) {
 	})
 }
 
-// pick returns n characters.
+// pick returns n random characters of from.
 func pick(r *rand.Rand, from string, n int) string {
 	var b strings.Builder
 	for range n {

@@ -54,7 +54,7 @@ func write(t testing.TB, l *Lease, pieces ...[]byte) string {
 	return out.String()
 }
 
-// check runs text through everything that redacts, in all sizes of pieces.
+// check redacts text with every function, in all sizes of pieces.
 func check(t *testing.T, l *Lease, text, want string) {
 	t.Helper()
 	if got := l.Redact(text); got != want {
@@ -122,7 +122,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// checkLeft wants no more than so many letters to be left of a text, however it is cut up.
+// checkLeft checks that at most maxLeft letters are left of a text, however it is cut.
 func checkLeft(t *testing.T, l *Lease, text string, maxLeft int) {
 	t.Helper()
 	for n := 1; n <= len(text); n++ {
@@ -133,7 +133,7 @@ func checkLeft(t *testing.T, l *Lease, text string, maxLeft int) {
 	}
 }
 
-// The characters of base64 that URLs and JSON escape, also right after a line break.
+// TestEscapedBase64 has the characters of base64 that URLs and JSON escape, also right after a line break.
 func TestEscapedBase64(t *testing.T) {
 	l := lease(t, "???>>>~~~abc!")
 	encoded := base64.StdEncoding.EncodeToString([]byte("???>>>~~~abc!"))
@@ -150,7 +150,7 @@ func TestEscapedBase64(t *testing.T) {
 	}
 }
 
-// A value may look like an escape itself.
+// TestValueWithEscapeSyntax has values that look like escapes.
 func TestValueWithEscapeSyntax(t *testing.T) {
 	for _, v := range []string{`\u0000`, `\u00e9`, `%41%42`, `\x41\x42`, `\n\r\t`, `"\\"\"x`, `+%20+ -`} {
 		l := lease(t, v)
@@ -161,7 +161,7 @@ func TestValueWithEscapeSyntax(t *testing.T) {
 	}
 }
 
-// Bytes that are not UTF-8, as Python writes them.
+// TestNotUTF8 has bytes that are not UTF-8, as Python writes them.
 func TestNotUTF8(t *testing.T) {
 	l := lease(t, "key\xff\xfe\x80end")
 	check(t, l, "<key\xff\xfe\x80end>", "<"+Mark+">")

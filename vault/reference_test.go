@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// reference returns the matches of regular expressions, tried at each position: slow, and so simple that it
-// can be trusted. It shares no code with the scan except for partsOf.
+// reference returns the matches of regular expressions, tried at each position: slow, but simple enough to be
+// trusted. It shares no code with the scan except partsOf.
 func reference(values []string, text string) []span {
 	all := expressions(values)
-	wide := []rune(latin(text)) // a rune for each byte: regexp knows no bytes
+	wide := []rune(latin(text)) // a rune per byte: regexp does not support bytes
 	var spans []span
 	for i := range wide {
 		rest, longest := string(wide[i:]), 0
@@ -29,7 +29,7 @@ func reference(values []string, text string) []span {
 	return spans
 }
 
-// expressions returns one for each part of the values and each encoding.
+// expressions returns one expression per part of the values and encoding.
 func expressions(values []string) []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, v := range values {
@@ -73,7 +73,7 @@ func textExpr(v string) string {
 	return b.String()
 }
 
-// byteExpr is one byte, escaped or not.
+// byteExpr matches one byte, escaped or not.
 func byteExpr(c byte, part bool) string {
 	alternatives := []string{
 		regexp.QuoteMeta(string(rune(c))),
@@ -88,7 +88,7 @@ func byteExpr(c byte, part bool) string {
 	if c == ' ' {
 		alternatives = append(alternatives, `\+`)
 	}
-	if part && c < 0xc0 { // a continuation byte by itself
+	if part && c < 0xc0 { // a single continuation byte
 		alternatives = append(alternatives, unitExpr(utf8.RuneError, c, 1))
 	}
 	return "(?:" + strings.Join(alternatives, "|") + ")"
@@ -153,7 +153,7 @@ func base64Expr(v string, offset int) string {
 	return strings.Join(whole, breakExpr) + tail
 }
 
-// matchesBits reports whether i has these bits, ? being either.
+// matchesBits reports whether i has these bits; ? matches both.
 func matchesBits(bits string, i int) bool {
 	for n := range 6 {
 		if bits[n] != '?' && bits[n] != "01"[i>>(5-n)&1] {

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A new key opens all that the old one opened, and the old one opens nothing any more.
+// TestRekey: a new key opens all secrets of the old one, which opens nothing any more.
 func TestRekey(t *testing.T) {
 	s := sealKeys(t, "ONE", "TWO")
 	to := Binding{Hosts: []string{"api.example.com"}, Require: true, Body: true}
@@ -62,7 +62,7 @@ func entriesOf(t *testing.T, s *Sealed) []Entry {
 	return entries
 }
 
-// Where a new key can't be made, nothing is changed.
+// TestRekeyRefused: if a new key can't be made, nothing is changed.
 func TestRekeyRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(s *Sealed)
@@ -96,7 +96,7 @@ func TestRekeyRefused(t *testing.T) {
 	}
 }
 
-// A vault without secrets, and one that is not there, get a key all the same.
+// TestRekeyEmpty: a vault without secrets, and a missing one, also get a key.
 func TestRekeyEmpty(t *testing.T) {
 	s := sealKeys(t)
 	for range 3 {
@@ -113,10 +113,11 @@ func TestRekeyEmpty(t *testing.T) {
 	}
 }
 
-// The states of a rekeying that was interrupted at two points are readable, and the next change cleans them up.
+// TestRekeyInterrupted: the states of a rekeying that was interrupted at two points are readable, and the next
+// change cleans them up.
 func TestRekeyInterrupted(t *testing.T) {
 	for name, undo := range map[string]func(s *Sealed, old map[string]string){
-		"before the database": func(s *Sealed, old map[string]string) { // the new key is there, the secrets are sealed for the old one
+		"before the database": func(s *Sealed, old map[string]string) { // the new key exists, the secrets are sealed for the old one
 			os.Rename(s.keyFilePath(), s.nextKeyFilePath())
 			os.WriteFile(s.keyFilePath(), []byte(old["vault.key"]), 0o600)
 			os.WriteFile(s.databasePath(), []byte(old["vault.db"]), 0o600)
@@ -147,7 +148,7 @@ func TestRekeyInterrupted(t *testing.T) {
 	}
 }
 
-// A reader that has read a row just before it was sealed anew reads it again.
+// TestReadTooLate: a reader that has read a row just before it was sealed anew reads it again.
 func TestReadTooLate(t *testing.T) {
 	s := sealKeys(t, "ONE", "TWO")
 	rows, err := rowsOf(t.Context(), s)
@@ -175,7 +176,7 @@ func TestReadTooLate(t *testing.T) {
 	}
 }
 
-// Processes that make new keys, others that add, and readers are all fine at once.
+// TestRekeyAtOnce: processes that make new keys, others that add, and readers work concurrently.
 func TestRekeyAtOnce(t *testing.T) {
 	s := sealKeys(t, "ONE", "TWO", "THREE")
 	stop := make(chan struct{})
@@ -214,7 +215,7 @@ func TestRekeyAtOnce(t *testing.T) {
 	}
 }
 
-// A process that makes new keys is killed at any moment, over and over: all secrets stay readable.
+// TestKilledWhileRekeying kills a process that makes new keys at random moments: all secrets stay readable.
 func TestKilledWhileRekeying(t *testing.T) {
 	killWhileRekeying(t, sealKeys(t), hosttest.Rounds(25, 80), InFile)
 }
@@ -259,7 +260,7 @@ func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
 			t.Fatalf("after %d kills: %d secrets, %v, %v", i+1, len(entries), problems, err)
 		}
 		wantValue(t, s, keys[i%len(keys)])
-		if i%3 != 0 { // now and then the next process comes right after the killed one
+		if i%3 != 0 { // sometimes the next process comes right after the killed one
 			continue
 		}
 		if _, err := s.Rotate(t.Context(), "default", keys[0], valueOf(keys[0])); err != nil {
@@ -273,7 +274,7 @@ func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
 	}
 }
 
-// killSoon kills a process at some moment, or shortly after it has prepared the next key.
+// killSoon kills a process at a random moment, or shortly after it has prepared the next key.
 func killSoon(s *Sealed, p *os.Process, anyhow bool, ended <-chan struct{}) {
 	for ; !anyhow; time.Sleep(100 * time.Microsecond) {
 		select {
@@ -328,7 +329,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// All of them are added, or none.
+// TestAddAll: all secrets are added, or none.
 func TestAddAll(t *testing.T) {
 	s := sealKeys(t, "THERE")
 	some := func(keys ...string) (all []Addition) {

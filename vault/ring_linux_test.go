@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// byHand puts something into the keyring as a person would.
+// byHand puts a secret into the keyring like a person would.
 func byHand(t *testing.T, s *Sealed, namespace, key, text string) {
 	t.Helper()
 	if err := s.ring.Set(t.Context(), "sandboxmcp", namespace+"/"+key, text); err != nil {
@@ -154,7 +154,7 @@ func TestKeyringTampered(t *testing.T) {
 	}
 }
 
-// Nothing is lost where the keyring is away; all is there when it comes back.
+// TestKeyringAway: nothing is lost while the keyring is unavailable; all secrets are there when it returns.
 func TestKeyringAway(t *testing.T) {
 	b := keyringtest.Start(t)
 	s, ctx := sealKeys(t, "SEALED"), t.Context()
@@ -192,7 +192,7 @@ func TestKeyringAway(t *testing.T) {
 	}
 }
 
-// keysInRing counts the keys of vaults that are in the keyring.
+// keysInRing counts the vault keys in the keyring.
 func keysInRing(t *testing.T) int {
 	t.Helper()
 	if _, err := exec.LookPath("secret-tool"); err != nil {
@@ -202,7 +202,7 @@ func keysInRing(t *testing.T) int {
 	return strings.Count(string(out), "attribute.username")
 }
 
-// The key of the vault moves into the keyring and back; there is one key at any time.
+// TestRekeyIntoTheKeyring: the vault's key moves into the keyring and back; there is one key at any time.
 func TestRekeyIntoTheKeyring(t *testing.T) {
 	b := keyringtest.Start(t)
 	s, ctx := sealKeys(t, "ONE", "TWO"), t.Context()
@@ -269,7 +269,7 @@ func TestKilledWhileMovingTheKey(t *testing.T) {
 	t.Logf("%d keys are left in the keyring", keysInRing(t))
 }
 
-// An ordinary user has a keyring like root's.
+// TestKeyringOfAnOrdinaryUser: an ordinary user has a keyring like root's.
 func TestKeyringOfAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the other tests are it")

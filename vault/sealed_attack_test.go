@@ -47,7 +47,7 @@ func TestNothingOnTheDisk(t *testing.T) {
 		if !strings.Contains(text, "REPLACED") {
 			t.Error("the names are not there: the wrong file was searched")
 		}
-		for _, r := range rows { // of a long time ago, for whoever gets at the key later
+		for _, r := range rows { // old rows, for an attacker who gets the key later
 			if present := strings.Contains(text, string(r.sealed)); present != (r.key == "KEPT") {
 				t.Errorf("%s, as it was sealed, is there: %v", r.key, present)
 			}
@@ -105,7 +105,7 @@ func TestTampered(t *testing.T) {
 				if err == nil || value != nil || to.isBound() {
 					t.Errorf("%v: got %q, %v", at, value, err)
 				}
-				moved := strings.Contains(name, "a case") // then it is not under its name any more
+				moved := strings.Contains(name, "a case") // then its name has changed
 				if at.key == "KEY" && at.namespace == "default" && errors.Is(err, ErrNotFound) && !moved {
 					t.Errorf("got %v", err)
 				}
@@ -114,7 +114,7 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// A change of any sealed byte is detected.
+// TestEachByteCounts: a change of any sealed byte is detected.
 func TestEachByteCounts(t *testing.T) {
 	id, err := newIdentity()
 	if err != nil {
@@ -168,7 +168,7 @@ func TestTornDatabase(t *testing.T) {
 	wantValue(t, s, "KEY")
 }
 
-// A database that is damaged somewhere else is not written to.
+// TestNothingIsAddedToDamage: a database that is damaged elsewhere is not written to.
 func TestNothingIsAddedToDamage(t *testing.T) {
 	s := sealKeys(t, "KEY", "OTHER")
 	whole, err := os.ReadFile(s.databasePath())

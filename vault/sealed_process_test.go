@@ -36,7 +36,7 @@ func startAndWait(t *testing.T, processes ...*exec.Cmd) (lines []string) {
 	return lines
 }
 
-// Processes that all come first make one key, and none loses another's secret.
+// TestManyProcesses: processes that start at once make one key, and none loses another's secret.
 func TestManyProcesses(t *testing.T) {
 	for range hosttest.Rounds(2, 5) {
 		s := sealKeys(t)
@@ -57,7 +57,7 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// Of processes that add the same secret, one does.
+// TestOneWins: one of the processes that add the same secret succeeds.
 func TestOneWins(t *testing.T) {
 	s := sealKeys(t)
 	var all []*exec.Cmd
@@ -125,8 +125,8 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// addUntilKilled kills the process before it can do much, at some moment, or some time after its first
-// promise.
+// addUntilKilled kills the process right after its start, at a random moment, or some time after its first
+// confirmed secret.
 func addUntilKilled(t *testing.T, s *Sealed, prefix string, when int) (keys []string) {
 	t.Helper()
 	cmd := adder(t, s.dir, prefix, 10_000)

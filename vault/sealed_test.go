@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// sealKeys returns a store that holds these keys of the namespace default.
+// sealKeys returns a store that has these keys in the namespace default.
 func sealKeys(t *testing.T, keys ...string) *Sealed {
 	t.Helper()
 	s := NewSealed(filepath.Join(t.TempDir(), "state"), nil)
@@ -27,7 +27,7 @@ func sealKeys(t *testing.T, keys ...string) *Sealed {
 	return s
 }
 
-// wantValue wants a secret of the namespace default to be whole.
+// wantValue checks that a secret of the namespace default is complete.
 func wantValue(t *testing.T, s *Sealed, key string) {
 	t.Helper()
 	if got, _, err := s.Get(t.Context(), "default", key); !bytes.Equal(got, valueOf(key)) || err != nil {
@@ -35,7 +35,7 @@ func wantValue(t *testing.T, s *Sealed, key string) {
 	}
 }
 
-// tamper changes the database behind the store's back.
+// tamper changes the database without the store's knowledge.
 func tamper(t *testing.T, s *Sealed, statement string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", s.databasePath())
@@ -73,7 +73,7 @@ func TestSealed(t *testing.T) {
 	if err := NewSealed(dir, nil).Add(ctx, one, []byte("first\xff"), false); err != nil {
 		t.Fatal(err)
 	}
-	s := NewSealed(dir, nil) // as another process
+	s := NewSealed(dir, nil) // like another process
 	value, got, err := s.Get(ctx, "team_a", "A__KEY")
 	if string(value) != "first\xff" || err != nil {
 		t.Errorf("got %q, %v", value, err)
@@ -95,7 +95,7 @@ func TestSealed(t *testing.T) {
 	if value, got, err := s.Get(ctx, "team_a", "A__KEY"); string(value) != "second" || got.isBound() || err != nil {
 		t.Errorf("replaced: got %q, %v, %v", value, got, err)
 	}
-	l, err := New(Environment(), s).Lease(ctx, "team_a", []string{"A__KEY"}) // which the environment can't hold
+	l, err := New(Environment(), s).Lease(ctx, "team_a", []string{"A__KEY"}) // the environment can't have it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Reading creates nothing: neither directory, nor key, nor a file beside the database.
+// TestReadsMakeNothing: reading creates neither the directory, nor a key, nor a file beside the database.
 func TestReadsMakeNothing(t *testing.T) {
 	read := func(s *Sealed) {
 		s.Get(t.Context(), "default", "KEY")

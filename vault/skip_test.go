@@ -28,7 +28,7 @@ func TestFoundBehindWhatIsSkipped(t *testing.T) {
 		"a control character":        {"ab\x01cd\x02ef", "ab\x01cd\x02ef", Mark},
 	} {
 		l := lease(t, c.value)
-		for n := range 8 { // where it begins must not matter
+		for n := range 8 { // its start position must not matter
 			text, want := filler[n:]+c.text+filler, filler[n:]+c.want+filler
 			for _, size := range []int{1, 40, len(text)} {
 				if got := stream(t, l, text, size); got != want {

@@ -69,7 +69,8 @@ func TestMessagesGoOutWhole(t *testing.T) {
 	}
 }
 
-// Each beginning of each spelling is held, and let go by the first byte that does not belong.
+// TestHoldsNoMoreThanTheBeginning: each beginning of each encoding is held back, and released by the first byte
+// that does not match.
 func TestHoldsNoMoreThanTheBeginning(t *testing.T) {
 	const value = "a+b/c d\"e\\\U0001F511é?"
 	l := lease(t, value)
@@ -165,7 +166,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestFindReadsToTheEnd(t *testing.T) {
 	l := lease(t, "hunter2-hunter2")
-	pad := strings.Repeat("x", 64<<10-7) // the value lies across two reads
+	pad := strings.Repeat("x", 64<<10-7) // the value spans two reads
 	for text, want := range map[string]bool{"": false, pad + "hunter2-hunter2": true, pad + "hunter2-hunter": false} {
 		if got, err := l.ContainsSecret(strings.NewReader(text)); got != want || err != nil {
 			t.Errorf("Find in %d bytes = %v, %v, want %v", len(text), got, err, want)
@@ -195,12 +196,11 @@ func TestAmbiguousEscapes(t *testing.T) {
 	}
 }
 
-// A value that overlaps with itself again and again is cut up, so that it does not take longer than
-// others.
+// TestRepetition: a value that overlaps itself repeatedly is split up, so that it does not take longer than others.
 func TestRepetition(t *testing.T) {
 	value := strings.Repeat("abc", 5000) + "the end"
 	l := lease(t, value)
-	l.Redact("text") // prepares it
+	l.Redact("text") // builds the index
 	words := l.inner().matcher.all.words
 	for _, w := range words {
 		if len(w.symbols) > 2*pieceSize || len(words) > 40 {

@@ -18,7 +18,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// FuzzDiff has patch(1) make the second text of the first.
+// FuzzDiff makes the second text from the first with patch(1).
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nc\nd\n")
 	f.Add("", "x\n")
@@ -30,7 +30,7 @@ func FuzzDiff(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, before, after string) {
 		diff := Unified("a/f", before, "b/f", after)
-		if diff == "" || strings.ContainsAny(before+after, "\x00\r") || before == "" || after == "" { // which patch takes for no file
+		if diff == "" || strings.ContainsAny(before+after, "\x00\r") || before == "" || after == "" { // for patch, these mean that there is no file
 			return
 		}
 		name := t.TempDir() + "/f"

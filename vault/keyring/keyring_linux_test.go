@@ -77,7 +77,7 @@ func TestUnavailable(t *testing.T) {
 				"set":    func() error { return r.Set(t.Context(), "sandboxmcp", "a/KEY", "secret-"+"value") },
 				"delete": func() error { return r.Delete(t.Context(), "sandboxmcp", "a/KEY") },
 			}
-			var asked sync.WaitGroup // at once, since one that hangs takes as long as Wait
+			var asked sync.WaitGroup // in parallel, since a hanging one takes as long as Wait
 			for call, f := range calls {
 				asked.Go(func() {
 					if err := f(); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret-") {
@@ -90,7 +90,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// A keyring that went away and came back is found again.
+// TestComesBack: a keyring that disappeared and returned is found again.
 func TestComesBack(t *testing.T) {
 	b := keyringtest.Start(t)
 	r := New()
@@ -107,7 +107,7 @@ func TestComesBack(t *testing.T) {
 	}
 }
 
-// Calls that hang are bounded in number, a cancelled one ends at once, and a panic is an error.
+// TestAsk: hanging calls are bounded in number, a cancelled one ends at once, and a panic is an error.
 func TestAsk(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none")
 	r := New()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzPieces: the result does not depend on how a text is cut.
+// FuzzPieces: the result does not depend on how a text is split.
 func FuzzPieces(f *testing.F) {
 	for seed := range uint64(40) {
 		s := newSource(seed)
@@ -43,7 +43,7 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// Text that can't be a token is not held back, and other text for a few kilobytes at most.
+// TestHeldBack: text that can't be a token is not held back, and other text for a few kilobytes at most.
 func TestHeldBack(t *testing.T) {
 	for _, text := range []string{"Name: ", "Continue? [y/N] ", ">>> ", "loading\r", "line\n", "50%"} {
 		var b strings.Builder
@@ -76,7 +76,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A writer that fails says so, from then on.
+// TestFailing: a failing writer returns its error from then on.
 func TestFailing(t *testing.T) {
 	for _, mask := range []bool{false, true} {
 		w := NewWriter(&failing{1}, mask, func(string) {})

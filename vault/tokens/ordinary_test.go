@@ -46,7 +46,7 @@ func ordinary(s source) map[string]string {
 	}
 }
 
-// No ordinary output is damaged.
+// TestOrdinary: ordinary output is not changed.
 func TestOrdinary(t *testing.T) {
 	for seed := range uint64(200) {
 		for name, text := range ordinary(newSource(seed)) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Characters that tokens are drawn from.
+// Alphabets of random tokens.
 const (
 	abcLower = "abcdefghijklmnopqrstuvwxyz"
 	abcUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -22,7 +22,7 @@ const (
 	std64    = alnum + "+/"
 )
 
-// source draws the random parts of tokens, so that no token stands in this file.
+// source draws the random parts of tokens, so that this file contains no token.
 type source struct{ *rand.Rand }
 
 func newSource(seed uint64) source { return source{rand.New(rand.NewPCG(seed, 7))} }
@@ -35,7 +35,7 @@ func (s source) random(n int, from string) string {
 	return string(b)
 }
 
-// lines is text folded at 64.
+// lines returns text folded at 64 characters.
 func lines(text, end string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -48,14 +48,14 @@ func lines(text, end string) string {
 
 func b64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// sample is a text with one token in it.
+// sample is a text that contains one token.
 type sample struct {
 	kind         string
-	before, text string // text is what must not be seen any more
+	before, text string // text is the part that must be redacted
 	after        string
 }
 
-// samples are all formats.
+// samples returns one sample per format.
 func samples(s source) []sample {
 	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.random(8, alnum)+`"}`) + "." + b64(`{"sub":"`+s.random(20, alnum)+`","exp":1700000000}`) + "." + s.random(86, url64)
 	key := s.random(64*12+20, std64) + "=="
@@ -144,12 +144,12 @@ func samples(s source) []sample {
 	return append(all, sampleOf("a GitLab token", "gl", "pat-", s.random(27, url64), ".0", s.random(1, hexes), ".", s.random(9, num+abcLower)))
 }
 
-// Each format is found, and taken out whole, and nothing else is.
+// TestFormats: each format is found and completely redacted, and nothing else is.
 func TestFormats(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, tt := range samples(newSource(seed)) {
 			places := [][2]string{{"", ""}, {"token: ", "\nmore text\n"}, {`{"t":"`, `"}`}, {`"line\n`, `\n"`}, {"\x1b[32m", "\x1b[0m"}, {"?a=%22", "%22&b"}}
-			if strings.HasPrefix(tt.text, "s.") { // two characters are too few behind an escape
+			if strings.HasPrefix(tt.text, "s.") { // two characters are too few after an escape
 				places = places[:3]
 			}
 			for _, in := range places {
@@ -184,7 +184,7 @@ func write(t *testing.T, text string, mask bool, size func() int) (string, []str
 	return out.String(), kinds
 }
 
-// The text may come in any pieces.
+// TestPieces: the text may arrive in any pieces.
 func TestPieces(t *testing.T) {
 	s := newSource(3)
 	for _, tt := range samples(s) {
@@ -201,7 +201,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// kindsIn returns the kinds of tokens in text, each once, in the order in which they appear.
+// kindsIn returns the kinds of tokens in text, each once, in order of appearance.
 func kindsIn(text string) []string {
 	var kinds []string
 	w := NewWriter(io.Discard, false, func(kind string) {
@@ -214,7 +214,7 @@ func kindsIn(text string) []string {
 	return kinds
 }
 
-// masked returns text with Mark in the place of each token.
+// masked returns text with each token replaced by Mark.
 func masked(text string) string {
 	var b bytes.Buffer
 	w := NewWriter(&b, true, func(string) {})
