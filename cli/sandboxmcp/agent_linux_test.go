@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -267,5 +268,116 @@ func (h *agentHost) restoreProject() {
 	}
 	if err != nil {
 		h.t.Fatal(err)
+	}
+}
+
+// startScriptAgent starts a script as Claude Code on a terminal, in a home with settings and a project with a policy.
+func startScriptAgent(t *testing.T, script string, args ...string) (d *terminalUser, project string) {
+	t.Helper()
+	requireFeatures(t, "sandbox", "bash")
+	home := t.TempDir()
+	project = filepath.Join(home, "project")
+	for name, text := range map[string]string{"bin/claude": "#!/bin/bash\n" + script, ".claude/CLAUDE.md": "be brief\n", "project/.sandboxmcp.yaml": "allow: [other.example]\n"} {
+		file := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := command(t.Context(), t, home, append([]string{"agent", "claude"}, args...)...)
+	cmd.Dir, cmd.Env = project, append(cmd.Env, "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"))
+	d = startOnTerminal(t, cmd)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the terminal shows %q", d.waitForText(0, ""))
+		}
+	})
+	for _, question := range []string{"copy your settings to the agent's home: .claude/CLAUDE.md? [yes, no] ", "of this project wants agents to reach other.example: accept it? [yes, no] "} {
+		d.waitForText(0, question)
+		d.typeAndWait("what\r", question) // which is early, or no choice: it is asked again
+		d.typeAndWait("yes\r", "\n")
+	}
+	return d, project
+}
+
+// TestAgentOnTerminal has a person answer all questions of an agent.
+func TestAgentOnTerminal(t *testing.T) {
+	d, project := startScriptAgent(t, `cat ~/.claude/CLAUDE.md
+(exec 3<>/dev/tcp/other.example/443)
+(exec 3<>/dev/tcp/evil.example/443; cat <&3)
+(exec 3<>/dev/tcp/statsig.anthropic.com/443)
+stty size
+read -r line
+echo "got $line"
+echo made >made.txt
+`, "--remember")
+	d.waitForText(0, "be brief")
+	d.waitForText(0, "sandboxmcp: claude wants to connect to evil.example\r\nallow it until it ends? Press y for yes, n for no. ")
+	hosttest.Until(t, "the answer is read", func() bool {
+		d.keyboard.WriteString("y")
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return strings.Contains(string(d.seen), "\x1b[?1049l")
+	})
+	d.waitForText(0, "24 80")
+	d.typeAndWait("\rdone\r", "got y")
+	d.waitForText(0, ".sandboxmcp.yaml allows evil.example from now on")
+	const prompt = "what should happen with the changes? [apply, show, drop, keep] "
+	d.waitForText(0, prompt)
+	d.typeAndWait("what\r", prompt)
+	screen := d.typeAndWait("apply\r", "applied ")
+	d.expectExit(0)
+	if text, err := os.ReadFile(filepath.Join(project, "made.txt")); string(text) != "made\n" {
+		t.Errorf("made.txt has %q, %v: %s", text, err, screen)
+	}
+	if text, err := os.ReadFile(filepath.Join(project, ".sandboxmcp.yaml")); !strings.Contains(string(text), "- other.example\n") || !strings.Contains(string(text), "- evil.example\n") {
+		t.Errorf(".sandboxmcp.yaml has %q, %v", text, err)
+	}
+}
+
+// TestAgentKilled checks that an agent that is ended from outside leaves a usable terminal, and that Ctrl-C is the agent's.
+func TestAgentKilled(t *testing.T) {
+	d, _ := startScriptAgent(t, `trap 'echo interrupted' INT
+printf '\e[?1049h\e[?1000hready\n'
+while :; do sleep 0.1; done
+`, "--changes=drop")
+	d.waitForText(0, "\x1b[?1000hready")
+	d.typeAndWait("\x03", "interrupted")
+	for range 2 { // the second one kills it
+		if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			break
+		}
+	}
+	d.waitForText(0, "\x1b[?1000l\x1b[?1049l")
+	d.expectExit(128 + int(syscall.SIGTERM))
+}
+
+// BenchmarkAgentStart measures what the sandbox adds to the start of an agent: its goal is less than 150 ms.
+func BenchmarkAgentStart(b *testing.B) {
+	requireFeatures(b, "sandbox")
+	program, err := exec.LookPath("true")
+	if err != nil {
+		b.Fatal(err)
+	}
+	home := b.TempDir()
+	config := filepath.Join(home, "config.yaml")
+	if err := os.MkdirAll(filepath.Join(home, "project"), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte("agents: {small: {command: ["+program+"]}}\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	sandboxmcp, err := exec.LookPath("sandboxmcp")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		cmd := exec.Command(sandboxmcp, "--config", config, "agent", "small", "--changes=drop", "--quiet")
+		cmd.Dir, cmd.Env = filepath.Join(home, "project"), append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
 	}
 }
