@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -221,4 +223,52 @@ func TestModes(t *testing.T) {
 	p.wantTree("after apply", now)
 	p.undo()
 	p.wantTree("after undo", old)
+}
+
+// A file system that gives files modes of its own, as FAT does, is no conflict for an undo.
+func TestModeless(t *testing.T) {
+	p := newProject(t, killed.before).afterwards(killed.after)
+	p.edit(map[string]string{"a": "+x one"})
+	old, now := treeOf(t, p.host), treeOf(t, p.work)
+	p.store.plain, p.store.modeless = true, true
+	p.propose()
+	p.apply(ApplyOptions{})
+	if got := withoutModes(treeOf(t, p.host)); got != withoutModes(now) {
+		t.Errorf("got %s, want %s", got, now)
+	}
+	p.undo()
+	if got := withoutModes(treeOf(t, p.host)); got != withoutModes(old) {
+		t.Errorf("got %s, want %s", got, old)
+	}
+}
+
+// withoutModes removes the permission bits of what treeOf returns.
+func withoutModes(tree string) string {
+	return regexp.MustCompile(` [-dL]+[-rwx]{9} `).ReplaceAllString(tree, " ")
+}
+
+// Set-group-ID bits of directories of the host stay, and new directories get them, as mkdir(2) gives them.
+func TestSetGroupID(t *testing.T) {
+	p := newProject(t, map[string]string{"s/a": "1", "s/d/b": "2"}).edit(map[string]string{"s/n/x": "3", "s/a": "4"})
+	for name, mode := range map[string]fs.FileMode{"host/s": 0o775 | fs.ModeSetgid, "host/s/a": 0o755 | fs.ModeSetuid, "host/s/d": 0o775 | fs.ModeSetgid, "work/s/d": 0o755} {
+		if err := os.Chmod(filepath.Join(filepath.Dir(p.host), name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := p.propose()
+	if i := slices.IndexFunc(set.Entries, func(e Entry) bool { return e.Path == "s/a" }); i < 0 || !strings.Contains(set.Entries[i].Mark, "are lost") {
+		t.Errorf("got %+v", set.Entries)
+	}
+	check := func(when string, want map[string]fs.FileMode) {
+		t.Helper()
+		for name, mode := range want {
+			if info, err := os.Lstat(filepath.Join(p.host, name)); err != nil || info.Mode()&^fs.ModeDir != mode {
+				t.Errorf("%s: %s: %v, %v", when, name, info.Mode(), err)
+			}
+		}
+	}
+	p.apply(ApplyOptions{})
+	check("applied", map[string]fs.FileMode{"s": 0o755 | fs.ModeSetgid, "s/n": 0o755 | fs.ModeSetgid, "s/d": 0o755 | fs.ModeSetgid, "s/a": 0o644})
+	p.undo()
+	check("undone", map[string]fs.FileMode{"s": 0o775 | fs.ModeSetgid, "s/d": 0o775 | fs.ModeSetgid})
 }

@@ -231,6 +231,9 @@ func (c *comparison) before(e *Entry) error {
 	if e.Before.Kind != File {
 		return nil
 	}
+	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 && e.Before.SHA256 != e.After.SHA256 {
+		e.note("its set-user-ID and set-group-ID bits are lost")
+	}
 	if errors.Is(stored.err, errTooLarge) {
 		e.Irrecoverable = true
 		return c.content.truncate(c.content.end)

@@ -23,9 +23,9 @@ const (
 
 // Store keeps change sets. Several processes may use one directory at once.
 type Store struct {
-	c     Config
-	reach func(point string) error // of tests, as of a tree
-	plain bool
+	c               Config
+	reach           func(point string) error // of tests, as of a tree
+	plain, modeless bool
 }
 
 // Open opens a store, and finishes what a kill interrupted. There is nothing to close.

@@ -19,7 +19,7 @@ func (s *Store) newWorker(ctx context.Context, h header) (*worker, error) {
 		t.Close()
 		return nil, err
 	}
-	t.reach, t.plain = s.reach, s.plain
+	t.reach, t.plain, t.modeless = s.reach, s.plain, s.modeless
 	return &worker{ctx: ctx, tree: t, content: content, name: stagePrefix + h.ID, parents: map[string]fs.FileInfo{}}, nil
 }
 

@@ -37,7 +37,7 @@ func renameat2(from, to place, flags uint) error {
 	return err
 }
 
-// chmod sets the permission bits of the file that info was read of, and of no other.
+// chmod sets the permission bits of the file that info was read of, and of no other. Its other bits stay.
 func chmod(p place, info fs.FileInfo, mode uint32) error {
 	dir, err := p.dir.Open(".")
 	if err != nil {
@@ -57,6 +57,7 @@ func chmod(p place, info fs.FileInfo, mode uint32) error {
 	if !os.SameFile(info, now) {
 		return errReplaced
 	}
+	mode |= now.Sys().(*syscall.Stat_t).Mode & (unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX)
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) // fchmod(2) refuses O_PATH
 }
 

@@ -62,7 +62,11 @@ func (w *worker) do(s *step, number string) error {
 	}
 	switch {
 	case s.isMode():
-		return w.setMode(s, there, s.From, s.To)
+		err := w.setMode(s, there, s.From, s.To)
+		if info, statErr := there.dir.Lstat(there.base); err == nil && statErr == nil {
+			s.To.Mode = uint32(info.Mode().Perm())
+		}
+		return err
 	case s.From.Kind == "":
 		err = w.tree.move(staged, there)
 		if errors.Is(err, fs.ErrExist) {
@@ -121,6 +125,9 @@ func (w *worker) setMode(s *step, there place, from, to State) error {
 	}
 	if kindOf(info.Mode()) != from.Kind || uint32(info.Mode().Perm()) != from.Mode {
 		return conflict(s, "changed while it was being applied")
+	}
+	if w.tree.modeless {
+		return nil
 	}
 	return chmod(there, info, to.Mode)
 }

@@ -84,7 +84,7 @@ func (w *worker) make(s *step, base string) error {
 			return err
 		}
 		inherit(w.stage, base, old, parent)
-		return w.stage.Chmod(base, fs.FileMode(s.To.Mode))
+		return w.setStagedMode(s, base, parent.Mode()&fs.ModeSetgid) // as mkdir(2) does in such a directory
 	}
 	f, err := w.stage.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -95,10 +95,24 @@ func (w *worker) make(s *step, base string) error {
 	}
 	if err == nil {
 		inherit(w.stage, base, old, parent)
-		err = w.stage.Chmod(base, fs.FileMode(s.To.Mode)) // which a change of the owner may take away
+		err = w.setStagedMode(s, base, 0) // which a change of the owner may take away
 	}
 	if err = errors.Join(err, syncStaged(f), f.Close()); err == nil && !s.Modified.IsZero() {
 		err = w.stage.Chtimes(base, time.Time{}, s.Modified)
+	}
+	return err
+}
+
+// setStagedMode gives what is staged its mode, or the step the mode that the file system gives: FAT has two.
+func (w *worker) setStagedMode(s *step, base string, special fs.FileMode) error {
+	if !w.tree.modeless {
+		if err := w.stage.Chmod(base, fs.FileMode(s.To.Mode)|special); err != nil {
+			return err
+		}
+	}
+	info, err := w.stage.Lstat(base)
+	if err == nil {
+		s.To.Mode = uint32(info.Mode().Perm())
 	}
 	return err
 }

@@ -24,8 +24,9 @@ type tree struct {
 	top  *os.Root
 	dirs []openDir // each in the one before it, or deeper
 
-	reach func(point string) error // of tests: called before each call that changes anything
-	plain bool                     // of tests: the file system knows only plain renames
+	reach    func(point string) error // of tests: called before each call that changes anything
+	plain    bool                     // of tests: the file system knows only plain renames,
+	modeless bool                     // and gives all files the same mode
 }
 
 func (t *tree) at(point string) error {
