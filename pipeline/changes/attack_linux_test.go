@@ -23,7 +23,7 @@ import (
 // they lead, and nothing is removed there.
 func TestLinksSwapped(t *testing.T) {
 	outcomes := map[bool]int{}
-	for range hosttest.Rounds(40, 400) {
+	for range hosttest.Rounds(75, 1500) {
 		p := newProject(t, map[string]string{"d/e/a": "1", "d/e/b": "2", "d/c": "3"}).edit(map[string]string{"d/e/a": "one", "d/e/b": "!", "d/e/n/x": "4", "d/c": "three"})
 		p.propose()
 		outside := filepath.Join(filepath.Dir(p.host), "outside")
@@ -65,7 +65,7 @@ func TestLinksSwapped(t *testing.T) {
 // An editor of the host writes while an apply runs: what it wrote last is never lost.
 func TestHostEdits(t *testing.T) {
 	refused, replaced := 0, 0
-	for round := range hosttest.Rounds(40, 400) {
+	for round := range hosttest.Rounds(75, 1500) {
 		before, after := map[string]string{}, map[string]string{}
 		for i := range 20 {
 			before[fmt.Sprint("f", i)], after[fmt.Sprint("f", i)] = "old", "new"
@@ -73,7 +73,7 @@ func TestHostEdits(t *testing.T) {
 		p := newProject(t, before).edit(after)
 		p.propose()
 		reached := 0
-		at := 1 + round%45
+		at := 1 + round%75
 		p.store.reach = func(string) error {
 			if reached++; reached == at {
 				if round%2 == 0 {
