@@ -13,25 +13,21 @@ import (
 )
 
 func (p commands) apply(c *cli.Context) error {
-	statuses := undecided
-	if c.NArg() > 0 { // what was held back may follow
-		statuses = anyStatus
-	}
-	return p.withSet(c, statuses, func(ctx context.Context, s store, set target) error {
+	return p.withSet(c, func(ctx context.Context, s store, set target) error {
 		return p.do(ctx, c, s, workspace.Apply{Namespace: s.namespace, ID: set.ID, Paths: set.paths, Merge: c.Bool("merge")})
-	})
+	}, isUndecided)
 }
 
 func (p commands) undo(c *cli.Context) error {
-	return p.withSet(c, applied, func(ctx context.Context, s store, set target) error {
+	return p.withSet(c, func(ctx context.Context, s store, set target) error {
 		return p.do(ctx, c, s, workspace.Undo{Namespace: s.namespace, ID: set.ID})
-	})
+	}, hasStatus(changes.StatusApplied))
 }
 
 func (p commands) drop(c *cli.Context) error {
-	return p.withSet(c, undecided, func(ctx context.Context, s store, set target) error {
+	return p.withSet(c, func(ctx context.Context, s store, set target) error {
 		return p.do(ctx, c, s, workspace.Drop{Namespace: s.namespace, ID: set.ID})
-	})
+	}, hasStatus(changes.StatusProposed))
 }
 
 // do has an effect, and prints what it came to.
@@ -46,6 +42,9 @@ func (p commands) do(ctx context.Context, c *cli.Context, s store, e pipeline.Ef
 // Result describes in a line what was applied, restored or dropped, and what was not.
 func Result(a changes.Applied) string {
 	text := a.Set.Status
+	if len(a.Paths)+len(a.Left) == 0 && text == changes.StatusApplied {
+		return "all of it is applied already"
+	}
 	if n := len(a.Paths); n > 0 {
 		text += " " + terminal.Count(n, "path")
 	}

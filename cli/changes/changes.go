@@ -55,7 +55,8 @@ Examples:
 			Name: "apply", Usage: "write the changes to the directory",
 			UsageText: "sandboxmcp changes apply [ID] [PATH...] [--merge] [--json]",
 			Description: `All of it is written, or nothing. If a file has changed since the program saw it, that is a conflict: nothing is
-applied, and the conflicts are listed. --merge merges texts that changed on both sides; naming a PATH takes the program's version of it.
+applied, and the conflicts are listed. --merge merges texts that changed on both sides, and takes the program's version of a PATH
+that is named with it. Without PATH, what was not applied before follows.
 
 Examples:
   sandboxmcp changes apply

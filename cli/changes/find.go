@@ -48,16 +48,32 @@ type target struct {
 	paths []string
 }
 
-// Statuses that a command without an id means.
-var (
-	undecided = []string{changes.StatusProposed}
-	applied   = []string{changes.StatusApplied}
-	anyStatus = []string{changes.StatusProposed, changes.StatusApplied, changes.StatusUndone}
-)
+// choice tells whether a command without an id means a change set.
+type choice func(s store, set changes.Set, paths []string) bool
+
+func hasStatus(status string) choice {
+	return func(_ store, set changes.Set, _ []string) bool { return set.Status == status }
+}
+
+// isReadable reports whether the content of a change set is there.
+func isReadable(_ store, set changes.Set, _ []string) bool {
+	return set.Status != changes.StatusDropped
+}
+
+// isUndecided reports whether a change set waits for a decision, or has paths that an apply has left.
+func isUndecided(s store, set changes.Set, paths []string) bool {
+	if set.Status != changes.StatusApplied {
+		return set.Status == changes.StatusProposed
+	}
+	full, err := workspace.Get(s.Pipeline, s.namespace, set.ID)
+	return err == nil && slices.ContainsFunc(full.Entries, func(e changes.Entry) bool {
+		return !e.Applied && e.Refused == "" && (e.Held == "" || len(paths) > 0)
+	})
+}
 
 // withSet finds the change set of a command line: the first word is an id, or else the newest of the current directory
-// with one of the statuses is meant.
-func (p commands) withSet(c *cli.Context, statuses []string, f func(context.Context, store, target) error) error {
+// that the first of the choices means which means any.
+func (p commands) withSet(c *cli.Context, f func(context.Context, store, target) error, choices ...choice) error {
 	return p.withStore(c, func(ctx context.Context, s store) error {
 		id, paths := "", c.Args().Slice()
 		if len(paths) > 0 && isID().MatchString(paths[0]) {
@@ -68,9 +84,14 @@ func (p commands) withSet(c *cli.Context, statuses []string, f func(context.Cont
 			if err != nil {
 				return err
 			}
-			newest := slices.IndexFunc(sets, func(set changes.Set) bool { return slices.Contains(statuses, set.Status) })
+			newest := -1
+			for _, means := range choices {
+				if newest < 0 {
+					newest = slices.IndexFunc(sets, func(set changes.Set) bool { return means(s, set, paths) })
+				}
+			}
 			if newest < 0 {
-				return exit.Fail("list those of all directories: sandboxmcp changes --all", "no change set of %s is %s", s.here, strings.Join(statuses, " or "))
+				return exit.Fail("list those of all directories: sandboxmcp changes --all", "%s has no change set to %s", s.here, c.Command.Name)
 			}
 			id = sets[newest].ID
 		}

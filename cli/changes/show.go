@@ -14,7 +14,7 @@ import (
 
 // show prints the difference and the paths that need attention, or a list of all paths.
 func (p commands) show(c *cli.Context) error {
-	return p.withSet(c, anyStatus, func(ctx context.Context, s store, set target) error {
+	return p.withSet(c, func(ctx context.Context, s store, set target) error {
 		switch {
 		case c.Bool("json"):
 			return terminal.WriteJSON(p.Out, set.Set)
@@ -30,14 +30,14 @@ func (p commands) show(c *cli.Context) error {
 		}
 		set.Entries = slices.DeleteFunc(set.Entries, func(e changes.Entry) bool { return e.Held+e.Refused+e.Mark == "" && !e.Stale })
 		return PrintList(p.Out, set.Set)
-	})
+	}, isUndecided, isReadable)
 }
 
 // export writes the patch as git reads it.
 func (p commands) export(c *cli.Context) error {
-	return p.withSet(c, anyStatus, func(_ context.Context, s store, set target) error {
+	return p.withSet(c, func(_ context.Context, s store, set target) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {
 			return workspace.Export(w, s.Pipeline, set.Set, set.paths)
 		})
-	})
+	}, isUndecided, isReadable)
 }

@@ -13,7 +13,7 @@
 // replaced file are lost.
 //
 // Its files stand in this order: open, undo, apply, recover, perform, propose, verify, patch, group, store, plan, run, stage,
-// journal, compare, rename, mark, held, merge, lines, pack, tree, changes, quote.
+// journal, compare, rename, mark, held, merge, lines, index, pack, tree, changes, quote.
 package changes
 
 import (
@@ -160,7 +160,11 @@ type Conflicts struct{ List []Conflict }
 func (c *Conflicts) Error() string {
 	const limit = 20
 	var b strings.Builder
-	fmt.Fprintf(&b, "nothing was changed, as %d paths stand in the way:", len(c.List))
+	plural := "s"
+	if len(c.List) == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(&b, "nothing was changed, because of %d conflict%s:", len(c.List), plural)
 	for i, x := range c.List {
 		if i == limit {
 			fmt.Fprintf(&b, "\n  and %d more", len(c.List)-limit)

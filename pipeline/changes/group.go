@@ -13,8 +13,8 @@ type Group struct {
 }
 
 // Groups returns the entries in their order, where more than limit of them are one group: those of a directory that was
-// added or removed, those that were added to a directory below the top or removed from it, and a repository's objects.
-// An entry that is held, refused, stale or marked is a group of its own.
+// added or removed, those that were added to a directory below the top or removed from it, and any number of a repository's
+// objects. An entry that is held, refused, stale or marked is a group of its own.
 func (s Set) Groups(limit int) (groups []Group) {
 	type key struct{ verb, dir string }
 	keys, counts := make([]key, len(s.Entries)), map[key]int{}
@@ -45,7 +45,7 @@ func (s Set) Groups(limit int) (groups []Group) {
 	places := map[key]int{}
 	for i, e := range s.Entries {
 		k := keys[i]
-		if counts[k] <= limit {
+		if counts[k] <= limit && (k.verb != "" || counts[k] < 2) {
 			groups = append(groups, Group{e.Path, []Entry{e}})
 			continue
 		}

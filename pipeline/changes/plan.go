@@ -160,7 +160,7 @@ func (p *plan) resolve(e Entry) (*step, error) {
 	if info != nil {
 		s.Was = info.ModTime()
 	}
-	if same(now, e.Before) && !e.Stale {
+	if !e.Stale && (same(now, e.Before) || p.isSameIndex(s, e.Before)) {
 		return s, nil
 	}
 	why := "has changed since the program saw it"
@@ -210,6 +210,17 @@ func (p *plan) mergeInto(s *step, e Entry) bool {
 	to.Mode = mode
 	s.To = to
 	return err == nil
+}
+
+// isSameIndex reports whether git on the host has done no more to its index than to look at the files again, and stores
+// what is there now.
+func (p *plan) isSameIndex(s *step, want State) bool {
+	if !isIndex(string(s.Path)) || s.From.Kind != File || want.Kind != File || s.From.Mode != want.Mode || s.From.Size > maxIndex || p.keep(s) != nil {
+		return false
+	}
+	now, okNow := p.content.read(s.From, maxIndex)
+	was, okWas := p.content.read(want, maxIndex)
+	return okNow && okWas && sameIndex(now, was)
 }
 
 // keep stores what is there now, so that an undo can give it back.

@@ -3,6 +3,7 @@ package changes
 import (
 	"context"
 	"errors"
+	"io/fs"
 )
 
 // Undo puts back what the applies of a set replaced. Where a path has changed since, the error is *Conflicts, and
@@ -48,11 +49,21 @@ func (p *plan) checkStates() error {
 			return context.Cause(p.ctx)
 		case err != nil:
 			p.conflicts = append(p.conflicts, Conflict{string(st.Path), "can't be read: " + bare(err).Error()})
-		case !same(now, st.From):
+		case !same(now, st.From) && !p.isRefreshed(st, now, info):
 			p.conflicts = append(p.conflicts, Conflict{string(st.Path), "has changed since it was applied"})
 		default:
 			st.old = info
 		}
 	}
 	return nil
+}
+
+// isRefreshed reports whether a path is an index that git has only refreshed, and makes the step about what is there now.
+func (p *plan) isRefreshed(st *step, now State, info fs.FileInfo) bool {
+	was := st.From
+	st.From, st.old = now, info
+	if !p.isSameIndex(st, was) {
+		st.From = was
+	}
+	return st.From == now
 }

@@ -74,7 +74,7 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 		Do: func(ctx context.Context) (changes.Applied, error) {
 			done, err := do(ctx, store, set.ID)
 			if err != nil {
-				return done, refusal(err)
+				return done, refusal(err, row)
 			}
 			r.AddRunRow(row, appliedFacts(done, ""))
 			return done, nil
@@ -97,19 +97,21 @@ func find(get func(id string) (changes.Set, error), id string, sees func(namespa
 		err = fmt.Errorf("%.40q: %w", id, changes.ErrUnknown)
 	}
 	if err != nil {
-		return set, refusal(err)
+		return set, refusal(err, "")
 	}
 	return set, nil
 }
 
-// refusal adds the command that helps to an error of the store.
-func refusal(err error) error {
+// refusal adds the command that helps to an error of the store, about an action that has a row of this kind.
+func refusal(err error, row string) error {
 	var conflicts *changes.Conflicts
 	switch {
 	case errors.Is(err, changes.ErrUnknown):
 		return pipeline.RefuseBecause(err, pipeline.StageValidate, "list them: sandboxmcp changes")
+	case errors.As(err, &conflicts) && row == Undone:
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "make them what they were when the change set was applied, or restore the others by hand")
 	case errors.As(err, &conflicts):
-		return pipeline.Refuse(pipeline.StageValidate, err.Error(), remedy.Command.With("sandboxmcp changes apply --merge"), " merges texts, and naming a path takes the program's version of it")
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), remedy.Command.With("sandboxmcp changes apply --merge"), " merges texts, and takes the program's version of the paths that are named with it")
 	}
 	return err
 }
