@@ -69,7 +69,7 @@ func (g *Gateway) serveClient(ctx context.Context, client net.Conn) {
 		d, gone = g.decideWhileConnected(ctx, client, name, port)
 	case !known:
 		d.Name = "127.0.0.0/8" // one record for all: a program can try millions
-		d.Reason = "an address that no name stands for: connect to names"
+		d.Reason = "the address belongs to no name: connect to names"
 	default:
 		d, gone = g.decideWhileConnected(ctx, client, name, port)
 	}

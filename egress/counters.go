@@ -16,7 +16,7 @@ const (
 )
 
 var (
-	errUnrecorded = errors.New("the decision can't be recorded, and nothing leaves without a record")
+	errUnrecorded = errors.New("the decision can't be recorded, so the connection is refused")
 	errTooMany    = fmt.Errorf("%d different destinations are allowed at most, until the run ends", maxAllowed)
 )
 

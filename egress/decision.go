@@ -54,7 +54,7 @@ func (p Policy) Decide(name string, port int) Decision {
 	pattern, others := p.allow.findPattern(host, port)
 	switch {
 	case port < 1 || port > 65535:
-		d.Reason = fmt.Sprintf("%d is no TCP port: ports are 1 to 65535", port)
+		d.Reason = fmt.Sprintf("%d is not a TCP port: ports are 1 to 65535", port)
 	case denied != "":
 		d.Reason = fmt.Sprintf("the policy denies %s", denied)
 	case pattern != "":

@@ -48,7 +48,7 @@ func (d *Dialer) DialWithout(networks func() []netip.Prefix) func(ctx context.Co
 
 func (d *Dialer) dial(ctx context.Context, name string, port int, without []netip.Prefix) (net.Conn, error) {
 	if port < 1 || port > 65535 {
-		return nil, fmt.Errorf("%d is no TCP port: ports are 1 to 65535", port)
+		return nil, fmt.Errorf("%d is not a TCP port: ports are 1 to 65535", port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, dialTimeout))
 	defer cancel()

@@ -127,7 +127,7 @@ func (g *Gateway) acceptAll(ctx context.Context, l net.Listener) {
 		g.work.Go(func() {
 			defer g.open.Add(-1)
 			if n > int64(g.config.Connections) {
-				g.refuseOverLimit(ctx, client, fmt.Sprintf("%d connections at once are as many as there may be: close some", g.config.Connections))
+				g.refuseOverLimit(ctx, client, fmt.Sprintf("the limit of %d connections is reached: close some", g.config.Connections))
 				return
 			}
 			if !g.config.Budget.reserve(descriptorsPerConn, (n-1)*descriptorsPerConn) {

@@ -271,7 +271,7 @@ func TestRefused(t *testing.T) {
 	for i := range 50 {
 		w.mustReset(w.tryAt(fmt.Sprintf("127.64.9.%d", i)))
 	}
-	w.refused("an address that no name stands for")
+	w.refused("the address belongs to no name")
 	if w.dials.Load() > 0 {
 		t.Errorf("%d names were dialed", w.dials.Load())
 	}

@@ -19,9 +19,9 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 		a, err := netip.ParseAddr(text)
 		switch {
 		case err != nil || strings.Contains(text, "/"):
-			return netip.Prefix{}, fmt.Errorf("%s is no network: write an address, or one as in 10.0.0.0/8", quote(text))
+			return netip.Prefix{}, fmt.Errorf("%s is not a network: write an address, or a network such as 10.0.0.0/8", quote(text))
 		case a.Zone() != "":
-			return netip.Prefix{}, fmt.Errorf("%s has a zone: leave out what follows the %%", quote(text))
+			return netip.Prefix{}, fmt.Errorf("%s has a zone: remove the %% and the rest", quote(text))
 		}
 		n = netip.PrefixFrom(a, a.BitLen())
 	}
@@ -29,7 +29,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%s is a network of IPv4: write it as one", text)
 	}
 	if n != n.Masked() {
-		return netip.Prefix{}, fmt.Errorf("%s is no network: write %s, or only the address", text, n.Masked())
+		return netip.Prefix{}, fmt.Errorf("%s is not a network: write %s, or only the address", text, n.Masked())
 	}
 	return n, checkOneKind(n)
 }
@@ -45,11 +45,11 @@ func checkOneKind(n netip.Prefix) error {
 		return nil
 	}
 	if !slices.ContainsFunc(addressKinds, func(k addressKind) bool { return inside(k.prefix) }) {
-		return fmt.Errorf("%s has public addresses in it, and public addresses need no entry: name the private networks", n)
+		return fmt.Errorf("%s contains public addresses, which need no entry: name the private networks", n)
 	}
 	for _, k := range addressKinds {
 		if k.prefix.Bits() > n.Bits() && n.Contains(k.prefix.Addr()) && !k.secrets {
-			return fmt.Errorf("%s is more than one network: name each that is meant", n)
+			return fmt.Errorf("%s is more than one network: name each of them", n)
 		}
 	}
 	return nil

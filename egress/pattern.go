@@ -61,7 +61,7 @@ func (p pattern) ports() []int {
 // splitPort splits off a decimal port. The host is not checked.
 func splitPort(text string) (host string, port int, err error) {
 	if strings.Contains(text, "://") {
-		return "", 0, errors.New("a host name is wanted, not a URL: leave out the scheme and the path")
+		return "", 0, errors.New("expected a host name, not a URL: remove the scheme and the path")
 	}
 	if strings.Contains(text, "@") {
 		return "", 0, errNoHost
@@ -76,7 +76,7 @@ func splitPort(text string) (host string, port int, err error) {
 	}
 	port, err = strconv.Atoi(digits)
 	if err != nil || port < 1 || port > 65535 || digits != strconv.Itoa(port) {
-		return "", 0, fmt.Errorf("%s is no port: write one number from 1 to 65535 after the colon", quote(digits))
+		return "", 0, fmt.Errorf("%s is not a port: write one number from 1 to 65535 after the colon", quote(digits))
 	}
 	return host, port, nil
 }

@@ -200,7 +200,7 @@ func TestPatterns(t *testing.T) {
 		"can only stand for":         {"**", "**.example.com", "*example.com", "a.*.com", "ex*mple.com", "*.*.example.com", "example.*"},
 		"write *.example.com":        {".example.com"},
 		"not a URL":                  {"https://example.com", "https://example.com/a?b", "file:///etc/passwd"},
-		"is no port":                 {"example.com:", "example.com:0", "example.com:65536", "example.com:-1", "example.com:+443", "example.com:0443", "example.com:443x", "example.com:http", "example.com:*", "example.com:80,443", "example.com:99999999999999999999", "example.com:\u0664"},
+		"is not a port":              {"example.com:", "example.com:0", "example.com:65536", "example.com:-1", "example.com:+443", "example.com:0443", "example.com:443x", "example.com:http", "example.com:*", "example.com:80,443", "example.com:99999999999999999999", "example.com:\u0664"},
 		"addresses can't be allowed": {"127.0.0.1", "127.0.0.1:80", "::1", "[::1]:80", "2130706433", "*.0.0.1", "0x7f.1", "10.0.0.0", "a:b:443"},
 		"URL or a user name":         {"user@example.com", "example.com/path", "10.0.0.0/8", "user:pass@example.com:443"},
 		"the name is empty":          {"", "*.", ":443"},

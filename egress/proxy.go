@@ -60,7 +60,7 @@ func readTarget(client net.Conn) (t proxyTarget, err error) {
 	in := bufio.NewReader(io.TeeReader(io.LimitReader(client, maxProxyHead), &all))
 	r, err := http.ReadRequest(in)
 	if err != nil {
-		return t, errors.New("the request is none of HTTP")
+		return t, errors.New("the request is not HTTP")
 	}
 	t.tunnel, t.held = r.Method == http.MethodConnect, all.Bytes()
 	port := r.URL.Port()
@@ -74,7 +74,7 @@ func readTarget(client net.Conn) (t proxyTarget, err error) {
 	}
 	t.name = strings.ToLower(strings.TrimSuffix(r.URL.Hostname(), "."))
 	if t.port, err = strconv.Atoi(port); err != nil || t.port < 1 || t.port > 65535 || !isHost(t.name) {
-		return t, fmt.Errorf("%s is no host and port", quote(r.URL.Host))
+		return t, fmt.Errorf("%s is not a host and port", quote(r.URL.Host))
 	}
 	return t, nil
 }

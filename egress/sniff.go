@@ -129,7 +129,7 @@ var postgresRequests = [...][]byte{
 const (
 	whyUnknown = "what was sent is neither TLS nor HTTP, and on this port nothing else is let through"
 	whyOld     = "a request without an HTTP version (HTTP/0.9) can't say which name it is for: use HTTP/1.1"
-	whyBlank   = "blank lines without an end are no protocol"
+	whyBlank   = "endless blank lines are not a protocol"
 	whyProxy   = "a PROXY header claims to come from another address: connect without one"
 )
 

@@ -67,5 +67,5 @@ func TestNoReceipt(t *testing.T) {
 	hosttest.Until(t, "it says that the run has not ended yet", func() bool {
 		return strings.Contains(get(background.facts["request_id"]), "still running")
 	})
-	contains(t, get("01K00000000000000000000000"), "no such run")
+	contains(t, get("01K00000000000000000000000"), "unknown run")
 }

@@ -98,10 +98,10 @@ func TestHostCopies(t *testing.T) {
 		return p.tool("host_file_copy", fmt.Sprintf(format, a...))
 	}
 	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q}`, dir+"/data.csv", id).text, "copied "+dir+"/data.csv to in/data.csv, 8 bytes")
-	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q}`, dir+"/data.csv", id).text, "already exists in the session", "overwrite")
+	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q}`, dir+"/data.csv", id).text, "already exists", "overwrite")
 	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q,"overwrite":true}`, dir+"/data.csv", id).text, "copied")
 	contains(t, copied(`{"source":%q,"destination":"s","session_id":%q}`, dir+"/secret.txt", id).text, "withheld")
-	contains(t, copied(`{"source":%q,"destination":"../x","session_id":%q}`, dir+"/data.csv", id).text, "is not a valid name for a file")
+	contains(t, copied(`{"source":%q,"destination":"../x","session_id":%q}`, dir+"/data.csv", id).text, "not a valid name for a file")
 	ran := p.tool("execute_code", fmt.Sprintf(`{"session_id":%q,"code":"import os; t = open('in/data.csv').read(); open('out.txt','w').write(t.upper()); os.symlink('/etc/passwd', 'link'); os.mkfifo('fifo'); t"}`, id))
 	contains(t, ran.text, "1,2")
 	contains(t, copied(`{"source":"out.txt","destination":%q,"session_id":%q}`, dir+"/out.txt", id).text, "copied out.txt to "+dir)
@@ -113,7 +113,7 @@ func TestHostCopies(t *testing.T) {
 	}
 	run, _ := ran.facts["request_id"].(string)
 	contains(t, copied(`{"source":"out.txt","destination":%q,"request_id":%q}`, dir+"/kept.txt", run).text, "copied out.txt")
-	contains(t, copied(`{"source":"out.txt","destination":%q,"request_id":%q,"namespace":"other"}`, dir+"/kept2.txt", run).text, "no such run")
+	contains(t, copied(`{"source":"out.txt","destination":%q,"request_id":%q,"namespace":"other"}`, dir+"/kept2.txt", run).text, "unknown run")
 	contains(t, copied(`{"source":"a","destination":"b"}`).text, "are ambiguous", "with a / in front")
 	contains(t, copied(`{"source":%q,"destination":%q,"session_id":%q}`, dir+"/data.csv", dir+"/x", id).text, "are ambiguous")
 	contains(t, copied(`{"source":%q,"destination":"x","request_id":%q}`, dir+"/data.csv", run).text, "are ambiguous")
@@ -124,5 +124,5 @@ func TestHostCopies(t *testing.T) {
 	contains(t, stored.text, "use it in execute_code", at)
 	next := p.tool("execute_code", fmt.Sprintf(`{"code":"print(open('later.csv').read(), open('x.csv').read())","files":{"later.csv":{"request_id":%q},"x.csv":{"request_id":%q,"artifact":"out.txt"}}}`, at, run))
 	contains(t, next.text, "a,b\n1,2", "A,B\n1,2")
-	contains(t, p.tool("execute_code", fmt.Sprintf(`{"code":"1","namespace":"other","files":{"later.csv":{"request_id":%q}}}`, at)).text, "no such run")
+	contains(t, p.tool("execute_code", fmt.Sprintf(`{"code":"1","namespace":"other","files":{"later.csv":{"request_id":%q}}}`, at)).text, "unknown run")
 }

@@ -176,7 +176,7 @@ func TestPackagesInContainers(t *testing.T) {
 			t.Errorf("the host is shown %+v, %v", v, err)
 		}
 		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(t, kind, url), testImages(t, url))})
-		if !errors.As(err, new(*backends.Refusal)) || !strings.Contains(err.Error(), "comes without pip") {
+		if !errors.As(err, new(*backends.Refusal)) || !strings.Contains(err.Error(), "lacks pip") {
 			t.Errorf("an image without pip: %v", err)
 		}
 	})

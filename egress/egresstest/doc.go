@@ -1,4 +1,4 @@
-// Package egresstest tries the way out of sandboxes as a whole: real programs, in a network of its
-// own with a name server, web sites, a database and much that must never be reached. It has only
-// tests, which drive the command as its users do.
+// Package egresstest tests the egress of sandboxes as a whole: real programs, in a network of its own with a name
+// server, web sites, a database and many unreachable targets. It has only tests, which run the command as its users
+// do.
 package egresstest

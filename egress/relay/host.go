@@ -19,11 +19,11 @@ func (c *clientConn) checkTarget(r *http.Request) error {
 	case r.URL.User != nil:
 		return refuse("a user name in the request's address is not passed on")
 	case r.URL.Opaque != "": // x:http://other/ would be forwarded as http://other/
-		return refuse("%s is no address of something at %s", quoteShort(r.RequestURI), name)
+		return refuse("%s is not an address at %s", quoteShort(r.RequestURI), name)
 	case r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, c.scheme()):
 		return refuse("a request for %s came in over %s", quoteShort(r.URL.Scheme), c.scheme())
 	case r.URL.Path != "" && r.URL.Path[0] != '/' && (r.URL.Path != "*" || r.Method != http.MethodOptions):
-		return refuse("%s is no address of something at %s", quoteShort(r.RequestURI), name)
+		return refuse("%s is not an address at %s", quoteShort(r.RequestURI), name)
 	}
 	if r.Host == "" && !r.ProtoAtLeast(1, 1) {
 		return nil // optional in HTTP/1.0; the relay sends the name

@@ -214,7 +214,7 @@ func TestEventsAreRefused(t *testing.T) {
 	}{
 		"kind":           {"kind=egress.deny", 400, "did you mean"},
 		"since":          {"since=-1", 400, "must not be negative"},
-		"since twice":    {"since=1&since=2", 400, "more than once"},
+		"since twice":    {"since=1&since=2", 400, "is repeated"},
 		"follow":         {"follow=no", 400, "must be true or false"},
 		"another filter": {"run=x", 400, "unknown argument"},
 	} {

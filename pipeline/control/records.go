@@ -110,7 +110,7 @@ func (q *LogQuery) filter() (audit.Filter, error) {
 		}
 		at, err := time.Parse(time.RFC3339, t.text)
 		if err != nil {
-			return f, operation.ArgumentError(t.name, "%.40q is no time such as 2026-01-31T12:00:00Z", t.text)
+			return f, operation.ArgumentError(t.name, "%.40q is not a time such as 2026-01-31T12:00:00Z", t.text)
 		}
 		*t.to = at
 	}

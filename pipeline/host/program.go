@@ -76,7 +76,7 @@ func (p *Policy) resolveEntry(entry string) (prog Program, err error) {
 		if info.Mode()&fs.ModeSymlink == 0 {
 			prog.Path, prog.file = at, info
 			if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-				return prog, refuse("name a program", "%q is no program", at)
+				return prog, refuse("name a program", "%q is not a program", at)
 			}
 			slices.Sort(prog.Names)
 			prog.Names = slices.Compact(prog.Names)

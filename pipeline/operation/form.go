@@ -136,7 +136,7 @@ func decimalOf(text string) float64 {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		panic("operation: the range of a field is no number: " + text)
+		panic("operation: the range of a field is not a number: " + text)
 	}
 	return n
 }

@@ -26,22 +26,22 @@ import (
 // packages. An entry is renamed into place when it is whole, and hashed whenever it is used.
 type cache struct {
 	dir string
-	max int64  // bytes; 0 is no cache
-	of  string // registries and logins
+	max int64  // bytes; 0 disables the cache
+	of  string // hash of the registries and logins
 }
 
 const setPrefix = "set-"
 
-// name returns the name for these parts. Different parts have different names.
+// name returns the name of an entry with these parts. Different parts have different names.
 func (c cache) name(parts ...string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", append([]string{c.of}, parts...)))
 	return hex.EncodeToString(sum[:16])
 }
 
-// obtain puts the files of an order into next. If the same was ordered before, the package manager only finds out what
-// there is to install, and the cache may have that already. What install scripts may have changed is not kept: they see
-// more than the files of one package. Nor is what came of directories of this host, as nobody outside sees which of
-// their files the package manager reads.
+// obtain puts the files of an order into next. For a repeated order, the package manager only resolves the packages,
+// and the cache may have their files. Results of install scripts are not cached, because scripts see more than the
+// files of one package, nor those of directories of this host, because the files that the package manager reads there
+// are unknown.
 func (j *job) obtain(ctx context.Context, base, next layer) (Receipt, harvest, error) {
 	cache := j.cache
 	if cache.max == 0 || j.store.cfg.Scripts || len(j.set.Mounts) > 0 {
@@ -75,14 +75,14 @@ func (j *job) obtain(ctx context.Context, base, next layer) (Receipt, harvest, e
 	return receipt, h, err
 }
 
-// sets returns the directories of an order's sets; key is "*" for all of them.
+// sets returns the directories of an order's sets; key "*" matches all.
 func (c cache) sets(order, key string) []string {
 	all, _ := filepath.Glob(filepath.Join(c.dir, setPrefix+order+"-"+key+"-*"))
 	return all
 }
 
-// copySet puts the files of a set into a new layer, and returns them, nil if the set is not kept. What was changed or is
-// not whole is removed.
+// copySet copies the files of a set into a new layer, and returns them, nil if the set is not cached. It removes
+// changed or incomplete sets.
 func (c cache) copySet(order, key string, into layer) (map[string]file, error) {
 	for _, dir := range c.sets(order, key) {
 		set, err := load(dir)
@@ -90,7 +90,7 @@ func (c cache) copySet(order, key string, into layer) (map[string]file, error) {
 			err = set.verify()
 		}
 		if err == nil {
-			os.Chtimes(dir, time.Time{}, time.Now()) // it is used
+			os.Chtimes(dir, time.Time{}, time.Now()) // mark it as used
 			return set.Files, into.link(set, set.Files)
 		}
 		os.RemoveAll(dir)
@@ -98,7 +98,7 @@ func (c cache) copySet(order, key string, into layer) (map[string]file, error) {
 	return nil, nil
 }
 
-// addSet keeps the files of a new layer.
+// addSet caches the files of a new layer.
 func (c cache) addSet(order, key string, from layer, files map[string]file) {
 	set := layer{dir: filepath.Join(from.dir, "set"), Files: files}
 	defer os.RemoveAll(set.dir)
@@ -107,13 +107,12 @@ func (c cache) addSet(order, key string, from layer, files map[string]file) {
 	}
 }
 
-// trim removes entries, those first that were not used for the longest time, until the others have at most max bytes
-// together.
+// trim removes the least recently used entries, until the rest has at most max bytes.
 func (c cache) trim() {
 	list, _ := os.ReadDir(c.dir)
 	used := map[string]time.Time{}
 	for _, e := range list {
-		if info, err := e.Info(); err == nil { // or else another process has removed it
+		if info, err := e.Info(); err == nil { // else another process has removed it
 			used[e.Name()] = info.ModTime()
 		}
 	}

@@ -9,29 +9,28 @@ import (
 )
 
 const (
-	maxPackages = 100 // of one order
-	maxSpec     = 256 // bytes of one
+	maxPackages = 100 // per order
+	maxSpec     = 256 // bytes of a spec
 )
 
-// A spec is a name and a range of versions. Options would change the source of packages, and so would URLs, paths and
-// repositories, which name no version that could be asked for again and have no hash that a registry vouches for: none
-// of them is a name.
+// A spec is a name and a range of versions. Options, URLs, paths and repositories are not names: they would change
+// the source of packages, and have no version to request again and no hash from a registry.
 var (
 	pythonSpec = lazy.Regexp(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
 		`((?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+(?: *, *(?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+)*)?$`)
 	nodeSpec = lazy.Regexp(`^((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@([A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=|*+ -]*))?$`)
-	// Package managers take a name that ends like this for a file.
+	// Package managers treat a name with such an ending as a file.
 	archive = lazy.Regexp(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
 )
 
-// Check returns an error unless packages may be asked for: names with optional versions, and for Python extras, such as
+// Check refuses invalid specs of packages. Valid are names with optional versions, and for Python extras, such as
 // "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
 func Check(language string, specs []string) error {
 	if _, ok := managers()[language]; !ok {
 		return backends.Refuse(fmt.Sprintf("packages can't be installed for %q", language), "use python or node")
 	}
 	if len(specs) == 0 || len(specs) > maxPackages {
-		return backends.Refuse(fmt.Sprintf("%d packages are asked for", len(specs)), fmt.Sprintf("name between 1 and %d", maxPackages))
+		return backends.Refuse(fmt.Sprintf("the order has %d packages", len(specs)), fmt.Sprintf("name between 1 and %d", maxPackages))
 	}
 	for _, spec := range specs {
 		if specName(language, spec) == "" {
@@ -53,18 +52,18 @@ func specName(language, spec string) string {
 
 func shorten(s string) string { return safetext.Clip(s, 80) }
 
-// validName matches the names of namespaces, and escaped the characters of those that stand for themselves nowhere or
-// not everywhere.
+// validName matches names of namespaces, and escaped matches their characters that are not portable in names of
+// directories.
 var (
 	validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 	escaped   = lazy.Regexp(`^\.|[A-Z]`)
 )
 
-// dirName returns the name of the directory of a namespace. Different names have
-// different directories, also on a file system that ignores case.
+// dirName returns the name of a namespace's directory. Different names have different directories, even on a file
+// system that ignores case.
 func dirName(namespace string) (string, error) {
 	if !validName().MatchString(namespace) {
-		return "", backends.Refuse(fmt.Sprintf("%q is not a namespace", shorten(namespace)), "use up to 64 letters, digits, dots, dashes and underscores")
+		return "", backends.Refuse(fmt.Sprintf("%q is not a valid namespace", shorten(namespace)), "use up to 64 letters, digits, dots, dashes and underscores")
 	}
 	return escaped().ReplaceAllStringFunc(namespace, func(c string) string { return fmt.Sprintf("+%02x", c[0]) }), nil
 }

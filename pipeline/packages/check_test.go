@@ -118,7 +118,7 @@ func TestOutput(t *testing.T) {
 	}
 	o.Write([]byte(strings.Repeat("x", 60<<20)))
 	o.Write([]byte("\nthe error\n"))
-	if got := o.String(); len(got) > maxOutput+100 || !strings.HasPrefix(got, "a\n") || !strings.HasSuffix(got, "\nthe error\n") || !strings.Contains(got, "bytes are left out") {
+	if got := o.String(); len(got) > maxOutput+100 || !strings.HasPrefix(got, "a\n") || !strings.HasSuffix(got, "\nthe error\n") || !strings.Contains(got, "bytes are omitted") {
 		t.Errorf("%d bytes, %q ... %q", len(got), got[:40], got[len(got)-40:])
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Install fetches packages and puts them into the session's or the namespace's layer. One install of a layer runs at a
-// time; when it fails, or ctx ends, the layer is as it was. The failure of a package manager is a Receipt; an order
-// that is malformed or can't be contained is a *backends.Refusal.
+// Install fetches packages and puts them into the layer of the session or the namespace. Installs of a layer run one
+// at a time; if one fails, or ctx ends, the layer is unchanged. A failure of the package manager is a Receipt; an
+// order that is malformed or can't be contained is a *backends.Refusal.
 func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err := Check(o.Language, o.Packages); err != nil {
 		return Receipt{}, err
@@ -48,7 +48,7 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	return j.intoNamespace(ctx)
 }
 
-// job carries out an order.
+// job performs an order.
 type job struct {
 	store *Store
 	order Order
@@ -57,7 +57,7 @@ type job struct {
 	cache cache
 }
 
-// intoNamespace installs into a new layer of the namespace, under the lock of its layers.
+// intoNamespace installs into a new layer of the namespace, with its layers locked.
 func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 	in, err := j.store.layersOf(j.order.Namespace, j.kind)
 	if err != nil {
@@ -69,7 +69,7 @@ func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 	}
 	defer lock.Close()
 	base, held, err := in.base()
-	held.Close() // of nil, too: what is current stays so until we change it
+	held.Close() // nil is valid; the current layer stays until we change it
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -77,13 +77,13 @@ func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 		retained := maps.Clone(next.Files)
 		maps.DeleteFunc(retained, func(name string, _ file) bool { _, is := fresh[name]; return is })
 		if err := next.link(base, retained); err != nil {
-			return "", fmt.Errorf("keep what was installed before: %w", err)
+			return "", fmt.Errorf("keep the previous packages: %w", err)
 		}
 		return in.publish(next)
 	})
 }
 
-// installTime is longer than any install, whose own time ends its waiting.
+// installTime is longer than any install; an install's own timeout ends its waiting.
 const installTime = 24 * time.Hour
 
 // intoSession installs into the session's layer. It waits for other installs, and ends with errDropped if the session
@@ -94,7 +94,7 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 		return Receipt{}, err
 	}
 	if ses.kind != j.kind {
-		return Receipt{}, fmt.Errorf("the session was opened for the packages of %s, and new sandboxes have %s: open a new session", ses.kind, j.kind)
+		return Receipt{}, fmt.Errorf("the session was created for the packages of %s, but new sandboxes have %s: create a new session", ses.kind, j.kind)
 	}
 	ctx, stop := until(ctx, ses.open)
 	defer stop()
@@ -120,17 +120,17 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	})
 }
 
-// put shows the new layer next, in which the fresh files are, and returns its hash.
+// put makes the new layer next, with the fresh files, visible, and returns its hash.
 type put func(next layer, fresh map[string]file) (hash string, err error)
 
-// carryOut puts the files of an order into a new layer, and calls put to show them together with those of the layer
-// before that stay. A layer that would be larger than MaxBytes is refused.
+// carryOut puts the files of an order into a new layer, adds the remaining files of the previous layer, and calls
+// put. A layer above MaxBytes is refused.
 func (j *job) carryOut(ctx context.Context, base layer, in layers, put put) (Receipt, error) {
 	next, held, err := in.add(managers()[j.order.Language].directory)
 	if err != nil {
 		return Receipt{}, err
 	}
-	defer in.prune() // of it, too, unless it is current then
+	defer in.prune() // of the new layer too, unless it is current then
 	defer held.Close()
 	receipt, h, err := j.obtain(ctx, base, next)
 	if err != nil || receipt.ExitCode != 0 {
@@ -155,17 +155,17 @@ func (j *job) carryOut(ctx context.Context, base layer, in layers, put put) (Rec
 }
 
 // errTooLarge is the error for files of more than MaxBytes.
-var errTooLarge = backends.Refuse("the packages would be larger together than packages.max_mb allows",
+var errTooLarge = backends.Refuse("the packages would exceed packages.max_mb",
 	"ask for smaller ones, or ", remedy.Raise.With("packages.max_mb"))
 
-// harvest is what an install left in its workspace.
+// harvest holds the results of an install from its workspace.
 type harvest struct {
 	report
-	files map[string]file // that were put into the layer
-	pure  bool            // they depend on nothing but the files of the packages that the report says were brought
+	files map[string]file // new files of the layer
+	pure  bool            // they depend only on the files of the packages in Brought
 }
 
-// run runs the package manager in a sandbox, and collects the files that it left there. A dry run installs nothing.
+// run runs the package manager in a sandbox, and collects the files that it created. A dry run installs nothing.
 func (j *job) run(ctx context.Context, base, next layer, dry bool) (Receipt, harvest, error) {
 	o, m := j.order, managers()[j.order.Language]
 	task, mounts := j.plan(base, dry)
@@ -200,8 +200,8 @@ func (j *job) run(ctx context.Context, base, next layer, dry bool) (Receipt, har
 	return receipt, h, err
 }
 
-// exec runs the command that installs. A failure of the package manager is in the receipt, with hints at the end of
-// Stderr; a missing package manager is an error.
+// exec runs the install command. A failure of the package manager is in the receipt, with hints at the end of Stderr;
+// a missing package manager is an error.
 func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, command []string, show *screen, registries *registries) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
 	result, err := sandbox.Exec(ctx, backends.Command{Args: command, Dir: "/tmp"}, backends.Streams{Stdout: stdout, Stderr: stderr})
@@ -217,7 +217,7 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, command []stri
 	case result.ExitCode == exitMissing:
 		return receipt, missingManager(j.order.Backend.Name(), j.order.Language)
 	}
-	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it
+	receipt.ExitCode = max(receipt.ExitCode, 1) // even if a limit ended it
 	hints := registries.troubles
 	if hint := j.hint(receipt.Stdout + receipt.Stderr); hint != "" && len(hints) == 0 {
 		hints = []string{hint}
@@ -240,8 +240,8 @@ func (j *job) hint(output string) string {
 	return ""
 }
 
-// collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All
-// else that an install script made is left out. Of a dry run only the report is read.
+// collect copies the installed files out of the sandbox: regular files below target, at most max bytes in total. It
+// skips everything else that install scripts created. For a dry run, it reads only the report.
 func collect(ctx context.Context, from backends.Files, to layer, dry bool, max int64) (harvest, error) {
 	h := harvest{files: map[string]file{}}
 	_, err := from.Each(ctx, func(f backends.File) error {
@@ -249,10 +249,10 @@ func collect(ctx context.Context, from backends.Files, to layer, dry bool, max i
 		switch {
 		case f.Name == reportFile:
 			return h.read(f)
-		case dry, !inside, name == "node_modules/.package-lock.json": // by whose times npm would know that its notes are out of date
+		case dry, !inside, name == "node_modules/.package-lock.json": // npm compares its times with those of the packages
 			return nil
 		case !filepath.IsLocal(name) || path.Clean(name) != name || !utf8.ValidString(name):
-			return fmt.Errorf("the name %q can't be a layer's", name)
+			return fmt.Errorf("%q is not a valid name in a layer", name)
 		}
 		r, err := f.Open()
 		if err != nil {
@@ -268,12 +268,12 @@ func collect(ctx context.Context, from backends.Files, to layer, dry bool, max i
 		return nil
 	})
 	if err != nil {
-		return harvest{}, fmt.Errorf("collect what was installed: %w", err)
+		return harvest{}, fmt.Errorf("collect the installed files: %w", err)
 	}
 	return h, nil
 }
 
-// read reads the report, of at most 64 MiB.
+// read reads the report, at most 64 MiB.
 func (h *harvest) read(f backends.File) error {
 	r, err := f.Open()
 	if err != nil {

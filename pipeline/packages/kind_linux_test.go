@@ -174,7 +174,7 @@ func TestNotInImage(t *testing.T) {
 	for language, program := range map[string]string{"python": "pip", "node": "npm"} {
 		var refusal *backends.Refusal
 		if err := missingManager("docker", language); !errors.As(err, &refusal) ||
-			!strings.Contains(refusal.Reason, "the image that docker has for "+language+" comes without "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
+			!strings.Contains(refusal.Reason, "the image of docker for "+language+" lacks "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
 			t.Errorf("%s: got %v", language, err)
 		}
 		if _, err := s.readConfiguration(t.Context(), language, ""); err == nil || !strings.Contains(err.Error(), program+" is not on this host") {

@@ -15,9 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// layer is a directory with installed files (content, which sandboxes see), and their description (layer.json).
+// layer is a directory with installed files (content, which sandboxes see) and their description (layer.json).
 type layer struct {
-	dir      string // "" for one that holds nothing
+	dir      string // "" for an empty layer
 	Packages []Package
 	Files    map[string]file // by path below content
 }
@@ -31,7 +31,7 @@ type file struct {
 
 func (l layer) content() string { return filepath.Join(l.dir, "content") }
 
-// load reads a layer that was saved.
+// load reads a saved layer.
 func load(dir string) (layer, error) {
 	l := layer{dir: dir}
 	b, err := os.ReadFile(filepath.Join(dir, "layer.json"))
@@ -51,8 +51,8 @@ func (l layer) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// save writes the layer's description beside its content. The directories there get modes that other users can read,
-// whatever the umask is: the user of sandboxes is not ours.
+// save writes the layer's description next to its content. It makes the directories readable for others, independent
+// of the umask, because sandboxes have another user.
 func (l layer) save() error {
 	err := filepath.WalkDir(l.content(), func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -67,7 +67,7 @@ func (l layer) save() error {
 	return nil
 }
 
-// bytes returns the sizes of all files together.
+// bytes returns the total size of the files.
 func (l layer) bytes() (n int64) {
 	for _, f := range l.Files {
 		n += f.Size
@@ -75,7 +75,7 @@ func (l layer) bytes() (n int64) {
 	return n
 }
 
-// copy writes one new file. More than max bytes are errTooLarge.
+// copy writes one new file. More than max bytes give errTooLarge.
 func (l layer) copy(name string, exec bool, r io.Reader, max int64) (file, error) {
 	to, mode := filepath.Join(l.content(), name), os.FileMode(0o644)
 	if exec {
@@ -99,8 +99,8 @@ func (l layer) copy(name string, exec bool, r io.Reader, max int64) (file, error
 	return file{n, exec, hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// link adds files of another layer as hard links: nobody writes to a layer's files, so both can share
-// them. Where the file system has no hard links, or too many of one file, it copies.
+// link adds files of another layer as hard links, which is safe because nobody writes to files of layers. It copies
+// where the file system has no hard links, or too many of one file.
 func (l layer) link(from layer, files map[string]file) error {
 	for name, f := range files {
 		old, fresh := filepath.Join(from.content(), name), filepath.Join(l.content(), name)
@@ -123,7 +123,7 @@ func (l layer) link(from layer, files map[string]file) error {
 	return nil
 }
 
-// verify returns an error unless the layer's files are as they were when they were hashed.
+// verify returns an error if a file of the layer has changed since it was hashed.
 func (l layer) verify() error {
 	for name, want := range l.Files {
 		f, err := os.Open(filepath.Join(l.content(), name))

@@ -28,7 +28,7 @@ const layerPrefix = "layer-"
 
 func (s layers) join(name string) string { return filepath.Join(string(s), name) }
 
-// layersOf returns the directory of a namespace for a kind of interpreter, which need not exist.
+// layersOf returns the directory of a namespace for a kind of interpreter, which may not exist.
 func (s *Store) layersOf(namespace, kind string) (layers, error) {
 	dir, err := dirName(namespace)
 	return layers(filepath.Join(s.cfg.Dir, "namespaces", dir, kind)), err
@@ -37,7 +37,7 @@ func (s *Store) layersOf(namespace, kind string) (layers, error) {
 // sessionLayers returns the directory of the layers of sessions.
 func (s *Store) sessionLayers() layers { return layers(filepath.Join(s.cfg.Dir, "sessions")) }
 
-// current returns the name of the layer that new sandboxes see, and its hash, "" if there is none yet.
+// current returns the name and the hash of the layer for new sandboxes, "" if there is none.
 func (s layers) current() (name, hash string, err error) {
 	b, err := os.ReadFile(s.join("current"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,10 +47,10 @@ func (s layers) current() (name, hash string, err error) {
 	return name, hash, err
 }
 
-// lockCurrent takes a shared lock of the current layer, so that nobody removes it, until the file is closed. A nil file
-// without an error means that there is no layer, and the one returned holds nothing.
+// lockCurrent locks the current layer against removal, until the file is closed. A nil file without an error means
+// that there is no layer; the returned one is empty.
 func (s layers) lockCurrent() (l layer, hash string, held *os.File, err error) {
-	for range 100 { // each time another one was switched to, and the one before removed
+	for range 100 { // each retry means that another layer became current and this one was removed
 		name, hash, err := s.current()
 		if name == "" || err != nil {
 			return layer{Files: map[string]file{}}, "", nil, err
@@ -61,10 +61,10 @@ func (s layers) lockCurrent() (l layer, hash string, held *os.File, err error) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return layer{}, "", nil, fmt.Errorf("hold the layer of %s: it changes all the time", s)
+	return layer{}, "", nil, fmt.Errorf("lock the layer of %s: it keeps changing", s)
 }
 
-// base returns the current layer with its description, and holds it as hold does.
+// base returns the current layer with its description, and locks it as lockCurrent does.
 func (s layers) base() (layer, *os.File, error) {
 	l, _, held, err := s.lockCurrent()
 	if held != nil {
@@ -73,15 +73,14 @@ func (s layers) base() (layer, *os.File, error) {
 	return l, held, err
 }
 
-// add makes a new layer's directory, with the one in its content that must be there, and holds it until the file is
-// closed.
+// add creates a new layer with directory in its content, and locks it until the file is closed.
 func (s layers) add(directory string) (layer, *os.File, error) {
 	for {
 		l := layer{dir: s.join(layerPrefix + rand.Text()[:13]), Files: map[string]file{}}
 		if err := os.MkdirAll(l.dir, 0o700); err != nil {
 			return layer{}, nil, err
 		}
-		// None without an error, and none that is there: another server took it for rubbish first.
+		// A nil file, or one that is removed: another server pruned it in between.
 		f, err := lock(filepath.Join(l.dir, "lock"), false)
 		if f != nil {
 			err = os.MkdirAll(filepath.Join(l.content(), directory), 0o700)
@@ -92,7 +91,7 @@ func (s layers) add(directory string) (layer, *os.File, error) {
 	}
 }
 
-// publish makes a layer current, after its files are on the disk, and returns its hash. The caller holds the layer, and
+// publish syncs a layer's files to the disk, makes it current, and returns its hash. The caller holds the layer and
 // the directory's lock.
 func (s layers) publish(l layer) (hash string, err error) {
 	hash = l.hash()
@@ -108,7 +107,7 @@ func (s layers) publish(l layer) (hash string, err error) {
 	return hash, nil
 }
 
-// prune removes the layers that nobody holds, except the current one.
+// prune removes unlocked layers, except the current one.
 func (s layers) prune() {
 	all, _ := filepath.Glob(s.join(layerPrefix + "*"))
 	for _, dir := range all {
@@ -119,27 +118,27 @@ func (s layers) prune() {
 		if isCurrent() {
 			continue
 		}
-		// Made here, because a server may have died between making the directory and the lock in it.
+		// Create the lock: a server may have died between creating the directory and the lock.
 		f, _ := lock(filepath.Join(dir, "lock"), true)
-		if f != nil && !isCurrent() { // its maker holds it until it is
-			// Under its new name nobody finds it any more, however long removing takes.
+		if f != nil && !isCurrent() { // its creator locks it until it is current
+			// Under its new name no other process finds it, however long the removal takes.
 			if gone := s.join(layerPrefix + rand.Text()); os.Rename(dir, gone) == nil {
 				os.RemoveAll(gone)
 			}
 		}
-		f.Close() // of nil, too
+		f.Close() // nil is valid
 	}
 }
 
-// view returns what sandboxes see of a layer.
+// view returns the view of a layer for sandboxes.
 func (l layer) view(language string) View {
 	m := managers()[language]
 	mount := backends.Mount{Host: filepath.Join(l.content(), m.directory), Inside: m.inside}
 	return View{Mounts: []backends.Mount{mount}, Env: []string{m.env + "=" + m.inside}, Release: func() {}}
 }
 
-// View returns the packages for a sandbox of the namespace, or of the session when that is not "". The backend's
-// interpreter decides which kind fits. The caller releases the view.
+// View returns the packages for a sandbox of the namespace, or of the session if that is not "". The backend's
+// interpreter determines the kind. The caller releases the view.
 func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session, language string) (View, error) {
 	none := View{Release: func() {}}
 	if _, ok := managers()[language]; !ok {
@@ -150,10 +149,10 @@ func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session
 		if err != nil {
 			return none, err
 		}
-		return ses.layer.view(language), nil // which DropSession ends
+		return ses.layer.view(language), nil // DropSession ends it
 	}
 	dir, err := dirName(namespace)
-	// Most namespaces have no layer, and asking for the kind takes a sandbox.
+	// Most namespaces have no layer, and finding the kind takes a sandbox.
 	if any, _ := filepath.Glob(filepath.Join(s.cfg.Dir, "namespaces", dir, language+"*", "current")); len(any) == 0 || err != nil {
 		return none, err
 	}
@@ -177,9 +176,8 @@ func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session
 	return v, nil
 }
 
-// lock opens a lock file, making it where its directory is, and takes its lock unless that is held in a way that
-// excludes it: then the file is nil, without an error. The kernel lets go of the lock when the file is closed, also
-// when the process is killed.
+// lock opens a lock file, creating it if its directory exists, and locks it. If it is locked already, the file is
+// nil, without an error. The kernel unlocks the file when it is closed, even if the process is killed.
 func lock(name string, exclusive bool) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -187,7 +185,7 @@ func lock(name string, exclusive bool) (*os.File, error) {
 	}
 	if err = statefile.TryLock(f, !exclusive); err == nil {
 		ours, _ := f.Stat()
-		if now, err := os.Stat(name); err == nil && os.SameFile(ours, now) { // or else it was removed before it was locked
+		if now, err := os.Stat(name); err == nil && os.SameFile(ours, now) { // else it was removed before it was locked
 			return f, nil
 		}
 	}

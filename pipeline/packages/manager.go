@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Scripts that know pip and npm. Those that ask run on this host, the others in an install's sandbox.
+// Scripts for pip and npm. The ask scripts run on this host, the others in an install's sandbox.
 var (
 	//go:embed runpip.py
 	pipScript string
@@ -30,23 +30,23 @@ var (
 	nodeKind string
 )
 
-// manager is a language's package manager. ask and install carry out its scripts, and kind prints an interpreter's part
-// of its kind.
+// manager is a language's package manager. ask and install run its scripts, and kind prints the kind of an
+// interpreter.
 type manager struct {
-	program, missing, packaged string   // its name, the reason where it is missing, and how it comes there
+	program, missing, packaged string   // its name, the error if it is missing, and how to install it
 	ask, install, kind         []string // their commands
 	spec                       func() *regexp.Regexp
 	example                    string // of specs
-	directory                  string // of a layer's content that sandboxes see
-	inside, env                string // the place where they see it, and the variable that names that place
+	directory                  string // part of a layer's content that sandboxes see
+	inside, env                string // its path in sandboxes, and the variable with that path
 }
 
-// Python looks for modules in PYTHONPATH, also in a virtual environment, where it would not look into a user's own
-// directory. Two things of packages don't work this way: .pth files are not read there, and programs that packages
-// bring are not on the PATH (python -m is).
+// Python searches PYTHONPATH for modules, even in a virtual environment, which ignores the user's own directory. Two
+// features of packages don't work this way: .pth files are ignored there, and programs of packages are not on the
+// PATH (python -m works).
 //
-// Both ways of Node's importing look into the node_modules of every directory above the program, up to the root. import
-// knows no other way, require has NODE_PATH for programs that lie elsewhere.
+// Node's import and require search the node_modules of every directory above the program, up to the root. import has
+// no other way; require uses NODE_PATH for programs elsewhere.
 var managers = sync.OnceValue(func() map[string]manager {
 	return map[string]manager{
 		"python": {
@@ -68,17 +68,17 @@ var managers = sync.OnceValue(func() map[string]manager {
 // exitMissing is the exit status of our scripts if the package manager is missing.
 const exitMissing = 97
 
-// missingManager is the error for a backend without a language's package manager.
+// missingManager returns the error for a backend without a language's package manager.
 func missingManager(backend, language string) error {
 	m := managers()[language]
 	if backend == ownBackend {
 		return backends.Refuse(m.missing, "install it: "+m.packaged)
 	}
-	return backends.Refuse(fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, m.program),
+	return backends.Refuse(fmt.Sprintf("the image of %s for %s lacks %s", backend, language, m.program),
 		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with ", remedy.Command.With("sandboxmcp image build "+language))
 }
 
-// Names below the workspace of an install, and the place of the layer as it is.
+// Names below the workspace of an install, and the path of the current layer.
 const (
 	target     = "new"         // directory of the installed files
 	taskFile   = "order.json"  // a task
@@ -86,29 +86,29 @@ const (
 	inOld      = "/packages-old"
 )
 
-// task is what a script that installs reads.
+// task is the input of an install script.
 type task struct {
 	Packages      []string        `json:"packages"`
 	Names         []string        `json:"names"`     // of Packages
-	Installed     []Package       `json:"installed"` // null for none; of the layer as it is, which is in Old
+	Installed     []Package       `json:"installed"` // packages of the current layer, which is in Old; null for none
 	Configuration json.RawMessage `json:"configuration"`
 	Scripts       bool            `json:"scripts"`
-	Dry           bool            `json:"dry"` // only find out what there is to install
+	Dry           bool            `json:"dry"` // only resolve the packages
 	Old           string          `json:"old"`
 	Proxy         string          `json:"proxy"`
 	Trust         string          `json:"trust"` // file of authorities
 }
 
-// report is what a script that installs says of it.
+// report is the output of an install script.
 type report struct {
-	Packages []Package `json:"packages"` // of the whole layer
-	Brought  []Package `json:"brought"`  // of those, what the order named and what came with it
-	Stale    []string  `json:"stale"`    // files of the layer as it was that go
-	Whole    bool      `json:"whole"`    // all files of it go: the fresh ones are the whole layer
-	Lock     string    `json:"lock"`     // decides what is installed, beside Brought
+	Packages []Package `json:"packages"` // packages of the whole layer
+	Brought  []Package `json:"brought"`  // those that the order named, and their dependencies
+	Stale    []string  `json:"stale"`    // files of the previous layer to remove
+	Whole    bool      `json:"whole"`    // remove all previous files
+	Lock     string    `json:"lock"`     // determines the installed files, with Brought
 }
 
-// plan returns the task of an order for a layer, as JSON, and the directories of this host that it shows the package
+// plan returns the task of an order for a layer as JSON, and the directories of this host to mount for the package
 // manager.
 func (j *job) plan(base layer, dry bool) ([]byte, []backends.Mount) {
 	t := task{Packages: j.order.Packages, Installed: base.Packages, Configuration: j.set.Inside, Scripts: j.store.cfg.Scripts, Dry: dry,

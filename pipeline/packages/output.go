@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// maxOutput bounds the bytes that are kept of each of a package manager's two outputs, half from its beginning and half
-// from its end, where the error is.
+// maxOutput bounds the stored bytes of each output of a package manager: half from its beginning and half from its
+// end, which has the error.
 const maxOutput = 128 << 10
 
-// maxLine bounds a line, in bytes; a longer one is broken.
+// maxLine bounds a line, in bytes; longer ones are broken.
 const maxLine = 16 << 10
 
-// screen shows a package manager's output, line by line, once its secrets are taken out. It may be used by both outputs
-// at the same time.
+// screen shows a package manager's output line by line, redacted. Both outputs may use it concurrently.
 type screen struct {
 	mu     sync.Mutex
 	show   func(line string) // may be nil
@@ -38,7 +37,7 @@ type output struct {
 	screen *screen
 	part   []byte // of a line
 	text   []byte
-	cut    int // bytes that are left out of the middle of text
+	cut    int // bytes cut from the middle of text
 }
 
 // Write implements [io.Writer].
@@ -58,12 +57,12 @@ func (o *output) Write(b []byte) (int, error) {
 func (o *output) add() {
 	o.text = append(o.text, o.screen.cleanLine(string(o.part))+"\n"...)
 	o.part = o.part[:0]
-	if len(o.text) > 2*maxOutput { // seldom, as it copies
+	if len(o.text) > 2*maxOutput { // rarely, because it copies
 		o.shorten()
 	}
 }
 
-// shorten leaves out the middle.
+// shorten cuts the middle.
 func (o *output) shorten() {
 	if over := len(o.text) - maxOutput; over > 0 {
 		o.text = slices.Delete(o.text, maxOutput/2, maxOutput/2+over)
@@ -71,7 +70,7 @@ func (o *output) shorten() {
 	}
 }
 
-// String returns the text, with a note of what is left out. It is called at the end of the stream.
+// String returns the text, with a note about the cut part. Call it at the end of the stream.
 func (o *output) String() string {
 	if len(o.part) > 0 {
 		o.add()
@@ -80,5 +79,5 @@ func (o *output) String() string {
 		return string(o.text)
 	}
 	head, tail := string(o.text[:maxOutput/2]), string(o.text[maxOutput/2:])
-	return strings.ToValidUTF8(head, "") + fmt.Sprintf("\n[%d bytes are left out]\n", o.cut) + strings.ToValidUTF8(tail, "")
+	return strings.ToValidUTF8(head, "") + fmt.Sprintf("\n[%d bytes are omitted]\n", o.cut) + strings.ToValidUTF8(tail, "")
 }

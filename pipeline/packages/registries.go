@@ -28,35 +28,35 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// proxyPort is the port at which an install's gateway is its proxy.
+// proxyPort is the port of an install's gateway as its proxy.
 const proxyPort = 3128
 
-// registries are what an install may fetch: all that the hosts in its settings have, and elsewhere the very URLs
-// that these redirect to. It is the policy of the install's gateway and relay.
+// registries decide what an install may fetch: everything of the hosts in its settings, and elsewhere the exact URLs
+// that these redirect to. They are the policy of the install's gateway and relay.
 type registries struct {
 	set     settings
-	python  bool // rather than Node's
-	wheels  bool // of Python's files, nothing but wheels: the others would run code
+	python  bool // for Python, else for Node
+	wheels  bool // only wheels of Python's files: others would run code
 	secrets vault.Leases
-	relay   *relay.Relay // lets an install fetch, and puts credentials into its requests
+	relay   *relay.Relay // passes requests of the install, and adds credentials
 	outside *egress.Dialer
 	show    *screen
 
 	mu        sync.Mutex
-	left      int64               // bytes that may still come in
+	left      int64               // remaining bytes to download
 	redirects map[string]redirect // by URL
-	troubles  []string            // why registries could not be reached, which pip would keep to itself
-	received  []string            // the hash of each file that came in, as [Package] has it
-	pending   int                 // files that come in, or came in part
+	troubles  []string            // connection errors, which pip hides
+	received  []string            // hash of each downloaded file, as in [Package]
+	pending   int                 // incomplete downloads
 }
 
-// redirect tells what leads to a URL, and the URL that was asked for at first.
+// redirect has the source of a redirect, and the URL of the original request.
 type redirect struct {
 	why   string
 	asked *url.URL
 }
 
-// newRegistries returns those of set, from which at most max bytes come in. The caller closes the secrets.
+// newRegistries returns the registries of set, with at most max bytes of downloads. The caller closes the secrets.
 func newRegistries(set settings, outside *egress.Dialer, python, scripts bool, max int64, show *screen) (*registries, error) {
 	var values []vault.Value
 	for i, v := range set.secrets {
@@ -64,7 +64,7 @@ func newRegistries(set settings, outside *egress.Dialer, python, scripts bool, m
 	}
 	lease, err := vault.New().LeaseValues(values)
 	if err != nil {
-		return nil, fmt.Errorf("a password of the package manager's configuration: %w", err)
+		return nil, fmt.Errorf("a password in the package manager's configuration: %w", err)
 	}
 	s := &registries{set: set, python: python, wheels: python && !scripts, secrets: vault.Leases{lease}, outside: cmp.Or(outside, &egress.Dialer{}),
 		show: show, left: max, redirects: map[string]redirect{}}
@@ -85,7 +85,7 @@ func newRegistries(set settings, outside *egress.Dialer, python, scripts bool, m
 	return s, err
 }
 
-// hostAt returns what is known of a host, the zero value if nothing leads there.
+// hostAt returns the settings of a host, the zero value if it is unknown.
 func (s *registries) hostAt(at string) host {
 	if h := s.set.hosts[at]; h.named {
 		return h
@@ -100,13 +100,13 @@ func (s *registries) hostAt(at string) host {
 	return host{}
 }
 
-var errNotConfigured = errors.New("no configured registry is there: if one has its files there, name that host as a further registry")
+var errNotConfigured = errors.New("it is not a configured registry: if a registry has its files there, configure that host as a further registry")
 
 // decide implements egress.Config.Decide.
 func (s *registries) decide(_ context.Context, name string, port int) egress.Decision {
 	d := egress.Decision{Name: shorten(name), Port: port}
 	if port == 0 {
-		d.Reason = "an install looks no names up: it asks its proxy"
+		d.Reason = "installs can't look up names: they use a proxy"
 		return d
 	}
 	why := s.hostAt(hostPort(name, port)).why
@@ -124,14 +124,14 @@ func (s *registries) permit(u *url.URL) (authorization string, err error) {
 	return s.set.authorize(u), nil
 }
 
-// redirectTo returns what leads to a URL, the zero value if nothing does.
+// redirectTo returns the redirect that leads to a URL, or the zero value.
 func (s *registries) redirectTo(u *url.URL) redirect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.redirects[key(u)]
 }
 
-// key returns the spelling of a URL by which redirects are found.
+// key returns the normalized form of a URL for redirects.
 func key(u *url.URL) string {
 	return u.Scheme + "://" + address(u) + u.EscapedPath() + "?" + u.RawQuery
 }
@@ -155,18 +155,18 @@ func (s *registries) answered(res *http.Response) error {
 	case !isFile, s.wheels && strings.HasSuffix(asked.Path, ".metadata"): // PEP 658
 		return nil
 	case s.wheels && !strings.HasSuffix(asked.Path, ".whl"):
-		return errors.New("only wheels are fetched, because what is built from source runs its code")
+		return errors.New("only wheels are allowed, because building from source runs code of the package")
 	}
 	if d.file, d.sum = at, sha512.New(); s.python {
 		d.sum = sha256.New()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending++ // until its end it may be anything
+	s.pending++ // its content is unknown until its end
 	return nil
 }
 
-// isPage reports whether an answer is a page of an index, and no file.
+// isPage reports whether an answer is a page of an index, not a file.
 func (s *registries) isPage(at *url.URL, contentType string) bool {
 	media, _, _ := mime.ParseMediaType(contentType)
 	pages := []string{"text/html", "application/json", "application/vnd.pypi.simple.v1+html", "application/vnd.pypi.simple.v1+json",
@@ -177,8 +177,9 @@ func (s *registries) isPage(at *url.URL, contentType string) bool {
 	})
 }
 
-// noteRedirect allows the URL to which a registry redirects: it may keep its files at any name of the internet, but what was
-// encrypted stays so. A proxy of the operator's would connect to literal addresses of its own network.
+// noteRedirect allows the URL to which a registry redirects: a registry may have its files at any public host, but
+// encryption must not be dropped. An operator's proxy would connect to literal addresses of its own network, so these
+// are refused.
 func (s *registries) noteRedirect(from, to, asked *url.URL) {
 	_, err := netip.ParseAddr(to.Hostname())
 	if isAddress := err == nil; isAddress || to.Scheme != "https" && (to.Scheme != "http" || from.Scheme != "http") {
@@ -189,8 +190,8 @@ func (s *registries) noteRedirect(from, to, asked *url.URL) {
 	s.redirects[key(to)] = redirect{"where " + from.Host + " redirects to", asked}
 }
 
-// dial implements egress.Config.Dial. What the operator named may be at any address, and what redirects lead to only at
-// those that the operator allows to all programs.
+// dial implements egress.Config.Dial. Hosts that the operator named may have any address; targets of redirects only
+// addresses that the operator allows to all programs.
 func (s *registries) dial(ctx context.Context, name string, port int) (net.Conn, error) {
 	to := hostPort(name, port)
 	h := s.hostAt(to)
@@ -217,11 +218,11 @@ func (s *registries) trouble(text string) {
 	}
 }
 
-// download is a body that fails when more comes in than may. That of a file is hashed.
+// download is a body that fails above the maximum. It hashes files.
 type download struct {
 	io.ReadCloser
 	*registries
-	file *url.URL // nil if it is none, or has ended
+	file *url.URL // nil if it is not a file, or has ended
 	sum  hash.Hash
 }
 
@@ -231,7 +232,7 @@ func (d *download) Read(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.left -= int64(n); d.left < 0 {
-		return 0, errors.New("more would have to be downloaded than the store allows")
+		return 0, errors.New("the downloads exceed the limit of the store")
 	}
 	if d.file == nil {
 		return n, err
@@ -244,7 +245,7 @@ func (d *download) Read(p []byte) (int, error) {
 			hash = "sha256:" + hex.EncodeToString(d.sum.Sum(nil))
 		}
 		d.received = append(d.received, hash)
-		if !d.python { // pip says it by itself
+		if !d.python { // pip reports it itself
 			d.show.cleanLine("fetched " + path.Base(d.file.Path) + " from " + d.file.Host)
 		}
 		d.file = nil
@@ -252,8 +253,8 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// onlyReceived reports whether all files that came in are those of these packages. Then what the package manager made
-// of them depends on nothing else, whatever these files did to it.
+// onlyReceived reports whether all downloaded files are those of these packages. Then the result of the package
+// manager depends on nothing else, even if the files attacked it.
 func (s *registries) onlyReceived(of []Package) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

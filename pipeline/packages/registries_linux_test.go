@@ -318,7 +318,7 @@ func TestLinkedHost(t *testing.T) {
 	os.Unsetenv("npm_config_@files:registry")
 	for _, language := range []string{"python", "node"} {
 		r := b.fails(b.order(language, "greet"))
-		if !strings.Contains(r.Stderr, "localhost:") || !strings.Contains(r.Stderr, "name that host as a further registry") || b.newFiles() != "" {
+		if !strings.Contains(r.Stderr, "localhost:") || !strings.Contains(r.Stderr, "configure that host as a further registry") || b.newFiles() != "" {
 			t.Errorf("%s: %s", language, r.Stderr)
 		}
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// session is a layer that one session has for itself. Unlike others it changes while sandboxes show it: an
-// installed package is there for the next import.
+// session is a session's own layer. Unlike others, it changes while sandboxes show it: an installed package is
+// available to the next import.
 type session struct {
 	namespace, language, kind string
 
-	layer layer // without a description, which changes
+	layer layer // without the description, which changes
 	held  *os.File
 	open  context.Context // ends with errDropped
 	drop  context.CancelCauseFunc
-	busy  chan struct{} // holds one value while somebody installs, or removes it
+	busy  chan struct{} // holds one value during an install or the removal
 }
 
-// errDropped is the cause of an install's end if its session ends first.
+// errDropped ends an install whose session ends.
 var errDropped = errors.New("the session is closed")
 
-// OpenSession makes a session's own layer out of the namespace's, and returns its view. The caller
-// ends it with DropSession.
+// OpenSession creates a session's own layer from the namespace's, and returns its view. The caller ends it with
+// DropSession.
 func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, id, language string) (View, error) {
 	none := View{Release: func() {}}
 	if _, ok := managers()[language]; !ok {
@@ -62,17 +62,17 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 		s.mu.Unlock()
 	}
 	if err != nil {
-		ses.held.Close() // of nil, too
+		ses.held.Close() // nil is valid
 		s.sessionLayers().prune()
 		return none, fmt.Errorf("open the packages of session %s: %w", id, err)
 	}
 	return ses.layer.view(language), nil
 }
 
-// fill puts the files of the namespace's layer into the session's.
+// fill copies the files of the namespace's layer into the session's.
 func (ses *session) fill(from layers) error {
 	base, held, err := from.base()
-	defer held.Close() // of nil, too
+	defer held.Close() // nil is valid
 	if err != nil {
 		return err
 	}
@@ -80,18 +80,18 @@ func (ses *session) fill(from layers) error {
 	return cmp.Or(l.link(base, base.Files), l.save())
 }
 
-// session returns a session that was opened here, for its own namespace and language only.
+// session returns an open session, only for its own namespace and language.
 func (s *Store) session(namespace, id, language string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ses, ok := s.sessions[id]
 	if !ok || ses.namespace != namespace || ses.language != language {
-		return nil, fmt.Errorf("there are no %s packages of a session %q in namespace %q", language, shorten(id), shorten(namespace))
+		return nil, fmt.Errorf("session %[2]q in namespace %[3]q has no %[1]s packages", language, shorten(id), shorten(namespace))
 	}
 	return ses, nil
 }
 
-// DropSession removes a session's layer, and ends an install into it. An unknown session is no error.
+// DropSession removes a session's layer, and ends an install into it. An unknown session is not an error.
 func (s *Store) DropSession(id string) error {
 	s.mu.Lock()
 	ses, ok := s.sessions[id]
@@ -101,7 +101,7 @@ func (s *Store) DropSession(id string) error {
 		return nil
 	}
 	ses.drop(errDropped)
-	ses.busy <- struct{}{} // for good
+	ses.busy <- struct{}{} // permanently
 	defer ses.held.Close()
 	if err := os.RemoveAll(ses.layer.dir); err != nil {
 		return fmt.Errorf("remove the packages of session %s: %w", id, err)
@@ -109,8 +109,8 @@ func (s *Store) DropSession(id string) error {
 	return nil
 }
 
-// renew changes the files of a session's layer to those of next, by moving the fresh ones from there,
-// while sandboxes see it. Each file changes at once; nothing here needs more room on the disk.
+// renew changes the files of a session's layer to those of next, by moving the fresh ones from there, while sandboxes
+// see it. Each file changes atomically, and no additional disk space is needed.
 func renew(live, next layer, fresh map[string]file) error {
 	for name := range live.Files {
 		if _, stays := next.Files[name]; !stays {
@@ -135,7 +135,7 @@ func renew(live, next layer, fresh map[string]file) error {
 	return nil
 }
 
-// removeEmpty removes directories that hold nothing any more, from dir up, but none that a view mounts.
+// removeEmpty removes empty directories, from dir upwards, but none that a view mounts.
 func removeEmpty(root, dir string) {
 	for ; dir != "." && dir != "node_modules"; dir = filepath.Dir(dir) {
 		if os.Remove(filepath.Join(root, dir)) != nil {

@@ -27,26 +27,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// configuration is that of a package manager on this host, as ask.py and ask.js print it.
+// configuration is the configuration of a package manager on this host, as printed by ask.py and ask.js.
 type configuration struct {
 	Registries        []source
 	Logins            []login
 	Mounts            []backends.Mount // directories of packages
-	Inside            json.RawMessage  // for the script that installs; has no secrets
+	Inside            json.RawMessage  // for the install script; without secrets
 	Proxy, HTTPSProxy string
-	NoProxy, Client   string  // Client: PEM, certificate and key, for registries that ask for one
-	Roots             *string // PEM: the authorities that registries' certificates are verified with, beside the system's if More
+	NoProxy, Client   string  // Client: certificate and key in PEM, for registries that request it
+	Roots             *string // PEM: authorities for registries' certificates, in addition to the system's if More
 	More              bool
-	Untrusted         []string // "host" or "host:port" whose certificates are not checked; "*" is all
+	Untrusted         []string // "host" or "host:port" without certificate checks; "*" is all
 }
 
-// source is a registry, at a URL without credentials. Its name is like "pip's index-url".
+// source is a registry at a URL without credentials. Its name is like "pip's index-url".
 type source struct{ URL, Name string }
 
-// login is a name and a password for what is below a URL, or a token.
+// login is a name and a password, or a token, for URLs below URL.
 type login struct{ URL, Name, Password, Token string }
 
-// settings are a configuration as installs use it: it decides which hosts are reached, and how.
+// settings are the configuration for installs: they determine the allowed hosts and their credentials.
 type settings struct {
 	configuration
 	hosts       map[string]host // by "name:port"
@@ -55,33 +55,34 @@ type settings struct {
 	roots       *x509.CertPool                   // nil: the system's
 	client      []tls.Certificate
 	secrets     []string
-	account     string // of the registries, without passwords
+	account     string // registries and logins, without passwords
 }
 
-// host is a host that may be connected to.
+// host is an allowed host.
 type host struct {
 	scheme, why string
-	named       bool // by the operator, or by filesOf: all that it has may be fetched, from whatever address
+	named       bool // by the operator, or by filesOf: any URL is allowed, at any address
 }
 
-// filesOf names the hosts of public registries' files, where that is not the registry's own. Others are named in the
-// package manager's configuration, as one more registry.
+// filesOf maps public registries to the hosts of their files, if different. Others must be configured in the package
+// manager as a further registry.
 var filesOf = map[string]string{"pypi.org:443": "files.pythonhosted.org:443", "test.pypi.org:443": "test-files.pythonhosted.org:443"}
 
-// credential stands in requests below a URL. Sandboxes see neither it nor its placeholder: the relay adds both outside.
+// credential is added to requests below a URL. Sandboxes see neither it nor its placeholder: the relay adds both
+// outside.
 type credential struct {
 	prefix             string // "//host:port/path/"
 	header             string // Authorization, with the placeholder
 	placeholder, value string
 }
 
-// newSettings reads a configuration.
+// newSettings converts a configuration.
 func newSettings(c configuration) (s settings, err error) {
 	s = settings{configuration: c, hosts: map[string]host{}, account: fmt.Sprint(c.Registries)}
 	for _, r := range c.Registries {
 		u, err := url.Parse(r.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return s, fmt.Errorf("%s is not a http or https URL", r.Name) // which may have a password
+			return s, fmt.Errorf("%s is not a http or https URL", r.Name) // don't quote it: it may contain a password
 		}
 		s.hosts[address(u)] = host{u.Scheme, r.Name, true}
 		if files := filesOf[address(u)]; files != "" {
@@ -96,7 +97,7 @@ func newSettings(c configuration) (s settings, err error) {
 	return s, errors.Join(s.setCertificates(), s.setProxy())
 }
 
-// addLogin adds credentials. Where there is no password, the name is the secret. Incomplete ones are left out.
+// addLogin adds credentials. Without a password, the name is the secret. Incomplete ones are ignored.
 func (s *settings) addLogin(l login) error {
 	u, err := url.Parse(l.URL)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *settings) addLogin(l login) error {
 	if s.account += fmt.Sprintf(" %q", l.URL); value != l.Name {
 		s.account += fmt.Sprintf(" as %q", l.Name)
 	}
-	// Files need not lie below the index, but they are of the same server.
+	// Files may be outside the index, but on the same server.
 	for _, prefix := range []string{strings.TrimSuffix(u.EscapedPath(), "/") + "/", "/"} {
 		s.credentials = append(s.credentials, credential{"//" + address(u) + prefix, header, placeholder, value})
 	}
@@ -133,7 +134,7 @@ func (s *settings) hide(secret string) {
 	}
 }
 
-// authorize returns the header for a URL: that of the longest prefix, "" if there is none.
+// authorize returns the header for a URL: that of the longest prefix, or "".
 func (s *settings) authorize(u *url.URL) string {
 	full, best := "//"+address(u)+u.EscapedPath()+"/", credential{}
 	for _, c := range s.credentials {
@@ -144,13 +145,13 @@ func (s *settings) authorize(u *url.URL) string {
 	return best.header
 }
 
-// address returns "host:port" of a URL, in lower case, with the scheme's port if the URL has none.
+// address returns the "host:port" of a URL, in lower case, with the scheme's default port.
 func address(u *url.URL) string {
 	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), port))
 }
 
-// setCertificates sets those by which registries are reached.
+// setCertificates sets the certificates for registries.
 func (s *settings) setCertificates() (err error) {
 	if s.Roots != nil {
 		s.roots = x509.NewCertPool()
@@ -160,7 +161,7 @@ func (s *settings) setCertificates() (err error) {
 			}
 		}
 		if !s.roots.AppendCertsFromPEM([]byte(*s.Roots)) {
-			return errors.New("the file of authorities holds no certificates")
+			return errors.New("the file of authorities contains no certificates")
 		}
 	}
 	if s.Client != "" {
@@ -173,7 +174,7 @@ func (s *settings) setCertificates() (err error) {
 	return nil
 }
 
-// setProxy sets the operator's proxy, that of the package manager's configuration or else that of the environment.
+// setProxy sets the operator's proxy: that of the package manager's configuration, or else of the environment.
 func (s *settings) setProxy() error {
 	env := httpproxy.FromEnvironment()
 	p := httpproxy.Config{HTTPProxy: cmp.Or(s.Proxy, env.HTTPProxy), HTTPSProxy: cmp.Or(s.HTTPSProxy, s.Proxy, env.HTTPSProxy), NoProxy: s.NoProxy}
@@ -183,7 +184,7 @@ func (s *settings) setProxy() error {
 		}
 		u, err := url.Parse(raw)
 		if err != nil || raw != "" && u.Host == "" {
-			return errors.New("the proxy is not a http or https URL") // which may have a password
+			return errors.New("the proxy is not a http or https URL") // don't quote it: it may contain a password
 		}
 		password, _ := u.User.Password()
 		s.hide(password)
@@ -192,21 +193,21 @@ func (s *settings) setProxy() error {
 	return nil
 }
 
-// askTime bounds a package manager's answer about its configuration.
+// askTime bounds the time of a package manager to report its configuration.
 const askTime = 20 * time.Second
 
-// rememberFor is the time for which a package manager's settings and an interpreter's kind are remembered: asking takes
-// longer than many an install.
+// rememberFor is the time for which a package manager's settings and an interpreter's kind are cached: querying them
+// takes longer than many installs.
 const rememberFor = time.Minute
 
-// settings returns the configuration of a language's package manager on this host, asked once. It holds for installs in
-// images, too: packages come from where the operator says, and an image's configuration has no effect.
+// settings returns the configuration of a language's package manager on this host, cached. It applies to installs in
+// images too: the operator decides where packages come from, and an image's configuration has no effect.
 func (s *Store) settings(ctx context.Context, b backends.Backend, language string) (settings, error) {
 	key := language + " " + b.Name()
 	if set, ok := s.asked.Get(key, rememberFor); ok {
 		return set, nil
 	}
-	var runtime backends.Runtime // of this host: the package manager that people configure may be beside it; "" stands for the PATH
+	var runtime backends.Runtime // of this host: its package manager may be next to it; "" is the PATH
 	if b.Name() == ownBackend {
 		var err error
 		if runtime, err = probed(ctx, b, language); err != nil {
@@ -225,8 +226,8 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 	return set, nil
 }
 
-// readConfiguration has the operator's own package manager say its configuration: that of an interpreter of this host, or on the
-// PATH.
+// readConfiguration runs the operator's own package manager to print its configuration: that of an interpreter of
+// this host, or the one on the PATH.
 func (s *Store) readConfiguration(ctx context.Context, language, runtime string) (configuration, error) {
 	m := managers()[language]
 	program := ""
@@ -235,13 +236,13 @@ func (s *Store) readConfiguration(ctx context.Context, language, runtime string)
 			program = at
 		}
 	}
-	c, err := runConfigurationQuery(ctx, s.cfg.Dir, program, m.ask[1:]...) // in the store's directory, where no project's configuration is
+	c, err := runConfigurationQuery(ctx, s.cfg.Dir, program, m.ask[1:]...) // in the store's directory, which has no project's configuration
 	exit, _ := errors.AsType[*exec.ExitError](err)
 	switch missed := program == "" || exit != nil && exit.ExitCode() == exitMissing; {
-	case missed && runtime != "": // where it would have to install, too
+	case missed && runtime != "": // the install would need it too
 		return c, missingManager(ownBackend, language)
 	case missed:
-		return c, backends.Refuse(m.program+" is not on this host, and it is whose configuration says where packages come from, also for containers",
+		return c, backends.Refuse(m.program+" is missing on this host; its configuration determines the registries, for containers too",
 			"install it here, too: its own installer or the system's package manager has it")
 	case err != nil:
 		return c, fmt.Errorf("ask %s for its configuration: %w", m.program, err)
@@ -249,8 +250,8 @@ func (s *Store) readConfiguration(ctx context.Context, language, runtime string)
 	return c, nil
 }
 
-// runConfigurationQuery returns what a program prints that asks a package manager. It gets our environment, in which a part of the
-// configuration is, but no secrets.
+// runConfigurationQuery returns the output of a program that queries a package manager. It gets our environment,
+// which is part of the configuration, without secrets.
 func runConfigurationQuery(ctx context.Context, dir, program string, args ...string) (c configuration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

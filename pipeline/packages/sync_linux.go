@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncDirectory writes the changes of dir's file system to the disk, by syncfs(2): the current generation must not consist of
-// empty files after a power failure.
+// syncDirectory syncs dir's file system, by syncfs(2), so that the current layer has no empty files after a power
+// failure.
 func syncDirectory(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

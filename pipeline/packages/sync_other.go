@@ -2,5 +2,5 @@
 
 package packages
 
-// syncDirectory does nothing: this system has no call that writes out one file system.
+// syncDirectory does nothing: this system has no call that syncs one file system.
 func syncDirectory(string) error { return nil }

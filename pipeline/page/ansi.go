@@ -9,26 +9,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// span is a piece of a program's output, and how it looks: names of classes. The text has no control character but line
-// ends, tabs and carriage returns, and nothing that would be invisible or change the order of what stands beside it.
+// span is a piece of a program's output and its style, as names of classes. The text has no control characters except
+// line ends, tabs and carriage returns, and no invisible or reordering characters.
 type span struct {
 	Class string `json:"c,omitempty"`
 	Text  string `json:"t"`
 }
 
-// screen reads the output of one stream, piece by piece. Of escape sequences it obeys those that set colours and faces,
-// and drops the others.
+// screen interprets the output of one stream, piece by piece. It applies escape sequences for colours and faces, and
+// drops others.
 type screen struct {
 	tokens safetext.Tokens
 	style  style
 }
 
 type style struct {
-	fore, back                        int // 1 to 16; 0 is the usual one
+	fore, back                        int // 1 to 16; 0 is the default
 	bold, dim, italic, under, inverse bool
 }
 
-// write returns what a piece of output adds.
+// write returns the spans of a piece of output.
 func (s *screen) write(b []byte) (all []span) {
 	var text []byte
 	flush := func() {
@@ -46,12 +46,12 @@ func (s *screen) write(b []byte) (all []span) {
 	for t, inString := range s.tokens.Split(b, false) {
 		private, numbers, final, control := safetext.ParseControl(t)
 		switch {
-		case inString, strings.IndexByte("\a\x00\x0e\x0f", t[0]) >= 0: // a bell, and what selects sets of characters
+		case inString, strings.IndexByte("\a\x00\x0e\x0f", t[0]) >= 0: // a bell, or a selection of a character set
 		case control && private+final == "m":
 			flush()
 			s.style.set(numbers)
 		case t[0] == 0x1b:
-		case t[0] == '\b': // as of overstruck text
+		case t[0] == '\b': // overstruck text
 			if _, size := utf8.DecodeLastRune(text); size > 0 && text[len(text)-1] != '\n' {
 				text = text[:len(text)-size]
 			}
@@ -63,7 +63,7 @@ func (s *screen) write(b []byte) (all []span) {
 	return all
 }
 
-// visible writes out what must not reach a reader as it is. A carriage return stays: it begins the line anew.
+// visible escapes characters that must not reach a reader unchanged. A carriage return stays: it restarts the line.
 func visible(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	parts := strings.Split(text, "\r")
@@ -73,7 +73,7 @@ func visible(text string) string {
 	return strings.Join(parts, "\r")
 }
 
-// set changes the look as the parameters of SGR say (ECMA-48, 8.3.117).
+// set changes the style by parameters of SGR (ECMA-48, 8.3.117).
 func (l *style) set(params string) {
 	codes := strings.FieldsFunc(params, func(r rune) bool { return r == ';' || r == ':' })
 	if len(codes) == 0 {
@@ -115,8 +115,8 @@ func (l *style) set(params string) {
 	}
 }
 
-// extended returns the nearest of our 16 colours to one of 256, or to one of red, green and blue, and how many
-// parameters that has.
+// extended returns the nearest of our 16 colours for one of 256, or of red, green and blue, and the number of its
+// parameters.
 func extended(codes []string) (colour, used int) {
 	number := func(i int) int {
 		if i >= len(codes) {
@@ -144,7 +144,7 @@ func extended(codes []string) (colour, used int) {
 	return nearest(level(n/36), level(n/6), level(n)), min(2, len(codes))
 }
 
-// palette is about what terminals show for the 16 colours.
+// palette has approximately the 16 colours of terminals.
 var palette = [16][3]int{{0, 0, 0}, {170, 0, 0}, {0, 170, 0}, {170, 85, 0}, {0, 0, 170}, {170, 0, 170}, {0, 170, 170}, {170, 170, 170},
 	{85, 85, 85}, {255, 85, 85}, {85, 255, 85}, {255, 255, 85}, {85, 85, 255}, {255, 85, 255}, {85, 255, 255}, {255, 255, 255}}
 
@@ -159,7 +159,7 @@ func nearest(r, g, b int) int {
 	return best
 }
 
-// class names the classes of a style.
+// class returns the classes of a style.
 func (l style) class() string {
 	fore, back := l.fore, l.back
 	var all []string

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// chart is a picture of some numbers a day, in units of its own: it grows with the page.
+// chart is a picture of some figures per day, in its own units: it scales with the page.
 type chart struct {
 	Title  string
 	Legend []layer
@@ -19,7 +19,7 @@ type chart struct {
 	Days   []mark
 }
 
-// bar is a column, or a part of one. What it says is what people read who point at it.
+// bar is a column, or a part of one. Its text is a tooltip.
 type bar struct {
 	X, Y, W, H float64
 	Class, Say string
@@ -38,13 +38,13 @@ const (
 	chartTop    = 8.0
 )
 
-// layer is one number of each day, drawn above the one before or beside it.
+// layer is one figure per day, drawn above or beside the previous one.
 type layer struct {
 	Class, Name string
 	Of          func(control.Day) float64
 }
 
-// newChart draws days; show writes a number out.
+// newChart draws days; show formats a number.
 func newChart(title string, days []control.Day, n int, stacked bool, show func(float64) string, layers ...layer) chart {
 	c := chart{Title: title, Legend: layers}
 	top := 0.0
@@ -98,7 +98,7 @@ func newChart(title string, days []control.Day, n int, stacked bool, show func(f
 	return c
 }
 
-// niceTop is a round number that is not below v.
+// niceTop returns a round number that is at least v.
 func niceTop(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -114,7 +114,7 @@ func niceTop(v float64) float64 {
 
 func count(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// millis writes a duration of milliseconds.
+// millis formats a duration in milliseconds.
 func millis(ms float64) string {
 	switch {
 	case ms >= 60_000:
@@ -129,7 +129,7 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.1f ms", ms)
 }
 
-// bytesText writes a number of bytes.
+// bytesText formats a number of bytes.
 func bytesText(n int64) string {
 	v := float64(n)
 	for _, unit := range []string{"B", "KB", "MB", "GB"} {
@@ -144,7 +144,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f TB", v)
 }
 
-// charts shows the last days.
+// charts shows the figures of the last days.
 func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	n, _ := strconv.Atoi(r.URL.Query().Get("days"))
 	if n < 1 || n > 400 {

@@ -12,25 +12,25 @@ import (
 type codeView struct {
 	control.Code
 	Lines []codeLine
-	Left  int64 // bytes that are not shown
+	Left  int64 // bytes not shown
 }
 
 type codeLine struct {
-	N       int // 0 is that it goes on
+	N       int // 0 continues the previous line
 	Text    string
 	Dangers []danger
 }
 
 type danger struct{ Severity, Reason string }
 
-// How much code is shown: people decide by it, so what is left out is said.
+// Bounds of the displayed code. People decide by it, so omitted parts are reported.
 const (
 	maxLines = 5000
-	maxLine  = 2000      // bytes; a longer line goes on in the next row
+	maxLine  = 2000      // bytes; a longer line continues in the next row
 	maxCode  = 512 << 10 // bytes
 )
 
-// marked puts what is dangerous beside its lines.
+// marked adds dangerous places to their lines.
 func marked(c control.Code) *codeView {
 	v := &codeView{Code: c}
 	size := 0
@@ -51,7 +51,7 @@ func marked(c control.Code) *codeView {
 	return v
 }
 
-// leaveOut says how much is not shown, from a line on, and puts what is dangerous there beside the last line that is.
+// leaveOut reports the omitted bytes from a line on, and adds the dangers there to the last displayed line.
 func (v *codeView) leaveOut(size, line int) *codeView {
 	last := &v.Lines[len(v.Lines)-1]
 	last.Dangers = append(last.Dangers, dangersAt(v.Code, func(n int) bool { return n > line })...)
@@ -68,7 +68,7 @@ func dangersAt(c control.Code, at func(line int) bool) (list []danger) {
 	return list
 }
 
-// whole returns the beginning of a text, at most size bytes of it, and of a character all or nothing where it can.
+// whole returns at most size bytes from the beginning of a text, without cutting a character if possible.
 func whole(text string, size int) string {
 	if len(text) <= size {
 		return text

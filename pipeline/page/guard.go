@@ -13,25 +13,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// contentPolicy lets a browser load and run our own files, send requests to us alone, and show us in no frame. Pictures
-// may stand in the page, as those that a program has shown do; a picture runs nothing. HTML is made of text by one
-// function of our script alone.
+// contentPolicy lets a browser load and run only our own files, send requests only to us, and show the page in no
+// frame. Pictures may be embedded, as those of programs are; a picture runs nothing. Only one function of our script
+// converts text to HTML.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types sandboxmcp"
 
-// secure has browsers be as strict as they can.
+// secure sets the strictest headers for browsers.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // no-referrer would have browsers hide the origin of forms from us, too
+	h.Set("Referrer-Policy", "same-origin") // no-referrer would hide the origin of forms from us too
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
 	h.Set("Cache-Control", "no-store")
 }
 
-// isSameOrigin reports whether a request that changes something was sent by our own page, as far as the browser says.
+// isSameOrigin reports whether our own page sent a request that changes something, according to the browser.
 func (p *Page) isSameOrigin(r *http.Request) bool {
 	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 1 || len(site) == 1 && site[0] != "same-origin" {
 		return false
@@ -44,7 +44,7 @@ func (p *Page) isSameOrigin(r *http.Request) bool {
 	return ok && strings.EqualFold(host, r.Host) || slices.Contains(p.c.Origins, origins[0])
 }
 
-// signIn shows where a browser gets in.
+// signIn shows the sign-in page.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	up := ""
 	if strings.HasPrefix(r.URL.Path, "/~") {
@@ -54,7 +54,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request, status int, proble
 		"Room": secret(), "Problem": problem, "Out": r.URL.Query().Has("out"), "Tokens": p.c.Identify != nil}})
 }
 
-// signInWith begins a session for who has a code, or a person's token.
+// signInWith begins a session for a code, or a person's token.
 func (p *Page) signInWith(w http.ResponseWriter, r *http.Request, room string) {
 	if err := readForm(r, 16<<10); p.refuseLargeForm(w, r, err) {
 		return
@@ -72,21 +72,22 @@ func (p *Page) signInWith(w http.ResponseWriter, r *http.Request, room string) {
 		p.signIn(w, r, http.StatusServiceUnavailable, wordFor("too_many"))
 		return
 	}
-	p.cells.Go(func() { // it takes a while the first time: charts need not wait then
+	p.cells.Go(func() { // the first time takes a while, so start early
 		_, _ = control.Call(identity.With(p.ctx, i), p.c.Client, control.GetFigures, control.FiguresQuery{Days: 1})
 	})
-	// Without a path a cookie is for the directory of the request, as the browser sees it: also below the path of a proxy.
+	// Without a path, the cookie's path is the directory of the request as the browser sees it, even below the path
+	// of a proxy.
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")})
 	w.Header().Set("Location", "./")
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// admits returns who may enter, or why nobody may.
+// admits returns the identity of a code or token, or the reason of a refusal.
 func (p *Page) admits(r *http.Request) (identity.Identity, string) {
 	if code := r.PostForm.Get("code"); code != "" {
 		i, ok := p.visitors.redeemCode(code)
-		if ok && p.c.Watch != nil { // whoever made it may have lost that right meanwhile
+		if ok && p.c.Watch != nil { // its creator may have lost access meanwhile
 			var end context.CancelCauseFunc
 			_, end, ok = p.c.Watch(r.Context(), i)
 			end(nil)
@@ -123,7 +124,7 @@ func (p *Page) leave(w http.ResponseWriter, _ *http.Request, v *visitor) error {
 	return nil
 }
 
-// fail says that a request has no effect. Scripts get a line of text.
+// fail reports that a request has no effect. Scripts get a line of text.
 func (p *Page) fail(w http.ResponseWriter, r *http.Request, status int, text string) {
 	if r.Header.Get("Sec-Fetch-Mode") == "cors" || r.Header.Get("Accept") == "text/event-stream" {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -138,7 +139,7 @@ func (p *Page) fail(w http.ResponseWriter, r *http.Request, status int, text str
 	p.render(w, status, "failed", view{Title: wordFor("failed_title"), Data: map[string]any{"Problem": text, "Back": up}})
 }
 
-// failed says why the API refused something, or that we could not ask it.
+// failed reports an error of the API, or of calling it.
 func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := http.StatusBadGateway, err.Error()
 	if f := (*control.Failure)(nil); errors.As(err, &f) {
@@ -152,8 +153,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p.fail(w, r, status, text)
 }
 
-// done goes back to the page that a form was on, unless what it asked for has failed. Scripts only want to know that it
-// is done.
+// done returns to the page of a form, unless the request failed. Scripts only need the status.
 func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) error {
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// asking is what waits for an answer, and what was approved.
+// asking has the waiting questions and the approvals.
 type asking struct {
 	Questions []question
 	Grants    []control.Grant
@@ -27,14 +27,14 @@ type asking struct {
 
 type question struct {
 	approval.Question
-	Seconds float64 // that an approval holds at most
-	Hour    float64 // or an hour, if that is less
+	Seconds float64 // maximum duration of an approval
+	Hour    float64 // the same, an hour at most
 	Left    time.Duration
 	First   bool
 	Token   string
 }
 
-// busy is what runs.
+// busy has the running effects.
 type busy struct {
 	Runs     []pipeline.RunningEffect
 	Sessions []control.Used
@@ -69,7 +69,7 @@ func (p *Page) runs(ctx context.Context, v *visitor) (b busy, err error) {
 	return b, err
 }
 
-// now shows what asks and what runs.
+// now shows the waiting questions and the running effects.
 func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	a, err := p.pendingQuestions(r.Context(), v)
 	var b busy
@@ -82,13 +82,13 @@ func (p *Page) now(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return p.renderSection(w, v, "now", wordFor("now"), map[string]any{"Asking": a, "Running": b})
 }
 
-// How often what a browser shows is looked at: a question that an agent waits with, and the usage of programs.
+// Intervals of updates: for a question that an agent waits for, and for the usage of programs.
 const (
 	askEvery = 250 * time.Millisecond
 	runEvery = time.Second
 )
 
-// sendUpdates sends what has changed of what asks and what runs, until the browser goes.
+// sendUpdates sends changes of the questions and running effects, until the browser disconnects.
 func (p *Page) sendUpdates(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	out := stream(w, r)
 	defer out.Close()
@@ -132,7 +132,7 @@ func firstOf(a asking) string {
 	return a.Questions[0].ID
 }
 
-// strip takes what counts down out of a part: it is no news, and the browser counts by itself.
+// strip removes countdowns from a part: they are not changes, and the browser counts by itself.
 func strip(html string) string {
 	var b strings.Builder
 	for {
@@ -145,7 +145,7 @@ func strip(html string) string {
 	}
 }
 
-// answer answers a question, or takes an approval back.
+// answer answers a question, or revokes an approval.
 func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	f := r.PostForm
 	verdict := control.Verdict{Reason: f.Get("reason")}
@@ -156,7 +156,7 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) error 
 	case approval.ScopeTime:
 		verdict.Allow, verdict.Scope = true, how
 		seconds, err := strconv.ParseFloat(f.Get("seconds"), 64)
-		if f.Has("seconds") && (err != nil || !(seconds >= 0 && seconds <= 1e6)) { // so that NaN is none
+		if f.Has("seconds") && (err != nil || !(seconds >= 0 && seconds <= 1e6)) { // also refuses NaN
 			return door.Refuse(http.StatusBadRequest, wordFor("old_page"))
 		}
 		verdict.Seconds = seconds
@@ -179,7 +179,7 @@ func (p *Page) endSession(w http.ResponseWriter, r *http.Request, _ *visitor) er
 	return p.done(w, r, err)
 }
 
-// code shows the code of a run that is under way, with what is dangerous marked.
+// code shows the code of a running run, with dangerous places marked.
 func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	c, err := control.Call(r.Context(), p.c.Client, control.ShowCode, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
@@ -188,12 +188,12 @@ func (p *Page) code(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return p.renderPart(w, "code", marked(c))
 }
 
-// session shows one session, with a line to type code at.
+// session shows one session, with a prompt for code.
 func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.URL.Query().Get("id")
 	s, err := control.Call(r.Context(), p.c.Client, control.InspectSession, control.OfSession{ID: id})
 	ended := ""
-	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status != http.StatusNotFound { // it has ended, and there is what it was
+	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status != http.StatusNotFound { // an ended session is shown as it was
 		list, e := control.Call(r.Context(), p.c.Client, control.ListSessions, control.InNamespace{})
 		i := slices.IndexFunc(list, func(i session.Info) bool { return i.ID == strings.ToUpper(id) })
 		if e == nil && i >= 0 {
@@ -206,7 +206,7 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error
 	return p.renderSection(w, v, "session", wordFor("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
 }
 
-// cell runs code in a session, and says which run that is. It goes on when the browser goes.
+// cell runs code in a session, and returns the id of the run, which continues if the browser disconnects.
 func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id, code := r.PostForm.Get("id"), r.PostForm.Get("code")
 	if strings.TrimSpace(code) == "" {
@@ -221,10 +221,10 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
-		if p.c.Watch != nil { // it goes on without the browser, and not without the right to
+		if p.c.Watch != nil { // it continues without the browser, but not without access
 			watched, end, holds := p.c.Watch(ctx, v.identity)
 			defer end(nil)
-			if !holds { // any more: they did when the request came
+			if !holds { // access was lost since the request
 				failed <- door.Refuse(http.StatusUnauthorized, wordFor("signed_out"))
 				return
 			}
@@ -260,7 +260,7 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 
 // stream begins an answer of server-sent events.
 func stream(w http.ResponseWriter, r *http.Request) *door.Stream {
-	if r.ProtoMajor == 1 { // browsers read on for seconds what they have left, where the connection could be used again, and have six of them
+	if r.ProtoMajor == 1 { // browsers keep reading an abandoned answer for seconds to reuse the connection, and have only six connections
 		w.Header().Set("Connection", "close")
 	}
 	_ = door.ClearDeadlines(w)

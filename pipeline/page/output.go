@@ -17,25 +17,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// update is one thing that a browser is told about a run.
+// update is one message to a browser about a run.
 type update struct {
 	Stream  string `json:"stream,omitempty"` // "out" or "err"
 	Spans   []span `json:"spans,omitempty"`
 	Picture string `json:"picture,omitempty"` // a data URL
-	Value   string `json:"value,omitempty"`   // in text
-	Event   string `json:"event,omitempty"`   // in words
-	Bad     bool   `json:"bad,omitempty"`     // it was refused, or went wrong
+	Value   string `json:"value,omitempty"`   // as text
+	Event   string `json:"event,omitempty"`   // description
+	Bad     bool   `json:"bad,omitempty"`     // it was refused, or failed
 	Time    string `json:"time,omitempty"`
 }
 
-// Output comes at the pace of a browser: what is not sent yet when more has come is cut in the middle, and the end is
-// what people look at.
+// Output is sent at the pace of the browser: unsent output is cut in the middle when more arrives, because people
+// look at the end.
 const (
 	sendEvery = 50 * time.Millisecond
 	maxUnsent = 256 << 10 // bytes
 )
 
-// output sends what a run writes as it comes.
+// output streams the output of a run.
 func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	out := stream(w, r)
 	defer out.Close()
@@ -58,7 +58,7 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error 
 		for _, s := range q.popUpdates() {
 			gone = out.SendEvent("said", s)
 		}
-		if !over { // many small pieces are one; the first of them was sent at once
+		if !over { // collect small pieces; the first was sent at once
 			select {
 			case <-time.After(sendEvery):
 			case <-r.Context().Done():
@@ -76,14 +76,14 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error 
 	return nil
 }
 
-// queue holds what a browser is to be told, bounded.
+// queue holds a bounded number of updates for a browser.
 type queue struct {
 	mu      sync.Mutex
 	screens [2]screen
 	updates []update
 	size    int
 	more    chan struct{}
-	spoke   bool // the run has said or shown something
+	spoke   bool // the run has output or displays
 }
 
 // add takes a part of a run's stream.
@@ -113,7 +113,7 @@ func (q *queue) add(part control.Part) error {
 	return nil
 }
 
-// pushUpdate adds, and drops the oldest output when there is too much.
+// pushUpdate adds an update, and drops the oldest output if there is too much.
 func (q *queue) pushUpdate(s update, size int) {
 	q.updates = append(q.updates, s)
 	q.size += size
@@ -148,13 +148,13 @@ func (q *queue) popUpdates() []update {
 	return all
 }
 
-// raster are the types of pictures that are shown. What is drawn by rules, as SVG, is text here.
+// raster are the displayed types of pictures. Vector formats such as SVG are shown as text.
 var raster = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // maxPicture bounds a picture, in bytes of base64.
 const maxPicture = 8 << 20
 
-// displayUpdate returns a display as a picture, or else as text.
+// displayUpdate converts a display to a picture, or else to text.
 func displayUpdate(b kernel.Bundle) update {
 	for _, kind := range raster {
 		data := strings.Join(strings.Fields(b[kind]), "")
@@ -171,12 +171,12 @@ func displayUpdate(b kernel.Bundle) update {
 	return update{}
 }
 
-// maxValue is how much of a value is shown, in bytes.
+// maxValue bounds the displayed part of a value, in bytes.
 const maxValue = 64 << 10
 
 func short(text string) string { return safetext.Text(safetext.Clip(text, maxValue)) }
 
-// describe puts an event about a run into words.
+// describe describes an event about a run.
 func describe(e event.Event) (update, bool) {
 	s := update{Time: e.Time.Local().Format(time.TimeOnly)}
 	text := func(key string) string {

@@ -1,13 +1,13 @@
-// Package page is a page for people: what asks, what runs, what ran. It is a client of the people's API, package
-// control, and knows nothing else about the server.
+// Package page is a web page for people: waiting questions, running and finished runs. It is a client of package
+// control, the API for people, and knows nothing else about the server.
 //
-// Pages are HTML from html/template, which one script of ours keeps current by server-sent events; everything is
-// embedded, and nothing comes from elsewhere. What a program says is text: templates escape it, the script makes text
-// nodes of it, and the policy in each answer lets the browser run nothing but our two files.
+// Pages are HTML from html/template, which our only script keeps current with server-sent events; all files are
+// embedded, and nothing is loaded from elsewhere. Text of programs stays text: templates escape it, the script
+// creates text nodes, and the policy in each answer lets the browser run only our two files.
 //
-// A browser gets in by a code that is good once and for two minutes, or by a person's token. Its session is a cookie
-// below a path that nobody else knows: browsers send cookies to all ports of a host, and another server of this machine
-// must not be able to ask for it.
+// A browser signs in with a code that is valid once and for two minutes, or with a person's token. Its session is a
+// cookie below a secret path: browsers send cookies to all ports of a host, and another server of this machine must
+// not be able to request it.
 package page
 
 import (
@@ -29,56 +29,56 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// Config holds what a page stands on.
+// Config holds the parts of a page.
 type Config struct {
-	Client   *control.Client // whose calls are made in the name of the identity that their context has
+	Client   *control.Client // calls use the identity of their context
 	Identify func(*http.Request) (identity.Identity, error)
-	// Watch returns a context of an identity that ends when its credentials do, and whether they hold. Nil is for
-	// identities that last.
+	// Watch returns a context that ends with an identity's credentials, and whether they are valid now. nil means
+	// that identities do not expire.
 	Watch   func(context.Context, identity.Identity) (context.Context, context.CancelCauseFunc, bool)
-	Origins []string // that browsers know the page by, beside Host: where a proxy changes that
+	Origins []string // accepted origins in addition to Host, if a proxy changes it
 	Version string
 	Log     *slog.Logger
 }
 
-// Page answers browsers. Its methods may be called concurrently.
+// Page serves browsers. Its methods may be called concurrently.
 type Page struct {
 	c        Config
 	visitors visitors
-	long     map[string]*door.Slots // answers that go on for long, by their path
+	long     map[string]*door.Slots // slots of long answers, by their path
 	cells    sync.WaitGroup
 	typed    sync.Map        // *typed by the run's id
-	ctx      context.Context // of cells, which outlast the request that began them
+	ctx      context.Context // context of cells, which outlive their request
 	end      context.CancelFunc
 }
 
-// New returns a page. Close it before what its client talks to.
+// New returns a page. Close it before the server of its client.
 func New(c Config) *Page {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	follow, read := door.NewSlots("follow", 4*maxStreams, maxStreams, 0), door.NewSlots("export", 4, 2, 0) // which reads up to all of the log
+	follow, read := door.NewSlots("follow", 4*maxStreams, maxStreams, 0), door.NewSlots("export", 4, 2, 0) // an export may read all of the log
 	p := &Page{c: c, long: map[string]*door.Slots{"live": follow, "output": follow, "export": read}}
 	p.visitors.now = time.Now
 	p.ctx, p.end = context.WithCancel(context.Background())
 	return p
 }
 
-// Close ends all sessions of browsers, and what they follow.
+// Close ends all browser sessions and their streams.
 func (p *Page) Close() {
 	p.end()
 	p.visitors.close()
 	p.cells.Wait()
 }
 
-// Invite returns a code that lets a browser in as an identity, once, within two minutes. The error, a *control.Failure,
-// is that too many codes wait, of this identity or of all.
+// Invite returns a code that signs a browser in as an identity, once, within two minutes. The error, a
+// *control.Failure, means that too many codes are unused, of this identity or of all.
 func (p *Page) Invite(i identity.Identity) (code string, err error) { return p.visitors.invite(i) }
 
 //go:embed assets
 var assets embed.FS
 
-// asset returns one of our files, and its type.
+// asset returns one of our files and its type.
 func asset(name string) (body []byte, kind string) {
 	kind = map[string]string{"page.css": "text/css", "page.js": "text/javascript", "verify.js": "text/javascript", "icon.svg": "image/svg+xml"}[name]
 	if kind == "" {
@@ -88,7 +88,7 @@ func asset(name string) (body []byte, kind string) {
 	return body, kind + "; charset=utf-8"
 }
 
-// edition changes with our files, so that browsers can keep those of one edition.
+// edition is a hash of our files, so that browsers can cache those of one edition.
 var edition = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, name := range []string{"page.css", "page.js", "verify.js", "icon.svg"} {
@@ -98,13 +98,13 @@ var edition = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 })
 
-// IsPagePath reports whether a path is the page's.
+// IsPagePath reports whether a path belongs to the page.
 func IsPagePath(path string) bool {
 	body, _ := asset(strings.TrimPrefix(path, "/"))
 	return path == "/" || body != nil || strings.HasPrefix(path, "/~")
 }
 
-// IsLinkPath reports whether any page may lead a browser to a path: there is nothing but where to get in.
+// IsLinkPath reports whether foreign pages may link to a path: only to the sign-in page.
 func IsLinkPath(path string) bool { return path == "/" }
 
 // ServeHTTP answers a browser.
@@ -120,7 +120,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	head := r.Method == http.MethodHead
-	if head { // is as GET, but that net/http sends no body
+	if head { // treat as GET; net/http omits the body
 		r = r.WithContext(r.Context())
 		r.Method = http.MethodGet
 	}
@@ -129,7 +129,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("v") == edition() {
 			w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 		}
-		_, _ = w.Write(body) // a client that has gone needs none
+		_, _ = w.Write(body) // on error, the client has gone
 		return
 	}
 	switch {
@@ -144,14 +144,14 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, wordFor("nothing_here"))
 	case path == "enter" && r.Method == http.MethodPost:
 		p.signInWith(w, r, room)
-	case head && p.long[path] != nil: // it would have no end
+	case head && p.long[path] != nil: // a stream would not end
 		p.fail(w, r, http.StatusMethodNotAllowed, wordFor("nothing_here"))
 	default:
 		p.inside(w, r, room, path)
 	}
 }
 
-// inside answers who has a session.
+// inside serves a signed-in browser.
 func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string) {
 	v := p.visitors.visitorOf(r, room)
 	ctx, done := r.Context(), func() {}
@@ -203,7 +203,7 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 	}
 }
 
-// readForm reads the form of a request, of so many bytes at most.
+// readForm parses the form of a request, at most most bytes.
 func readForm(r *http.Request, most int64) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		r.PostForm = url.Values{}
@@ -219,7 +219,7 @@ func readForm(r *http.Request, most int64) error {
 	})
 }
 
-// refuseLargeForm answers, and reports that, where there is no memory for a request at the moment.
+// refuseLargeForm answers and returns true if there is no memory for a request now.
 func (p *Page) refuseLargeForm(w http.ResponseWriter, r *http.Request, err error) bool {
 	full, ok := errors.AsType[*door.Refused](err)
 	if ok {
@@ -229,7 +229,8 @@ func (p *Page) refuseLargeForm(w http.ResponseWriter, r *http.Request, err error
 	return ok
 }
 
-// withVisitor returns a context for what a visitor asks for, which ends when the session does, or nobody if it has.
+// withVisitor returns a context for a visitor's request, which ends with the session; the visitor is nil if the
+// session has ended.
 func (p *Page) withVisitor(ctx context.Context, v *visitor) (context.Context, func(), *visitor) {
 	ctx, cancel := context.WithCancel(identity.With(ctx, v.identity))
 	stop := context.AfterFunc(v.ctx, cancel)
@@ -247,12 +248,12 @@ func (p *Page) withVisitor(ctx context.Context, v *visitor) (context.Context, fu
 	return watched, func() { end(nil); done() }, v
 }
 
-const maxForm = 4 << 20 // bytes: code that is typed or pasted
+const maxForm = 4 << 20 // bytes: for typed or pasted code
 
-// handler answers, or returns why it does not.
+// handler answers a request, or returns an error.
 type handler func(*Page, http.ResponseWriter, *http.Request, *visitor) error
 
-// gets are the pages and their parts.
+// gets returns the handlers of pages and their parts.
 func gets() map[string]handler {
 	return map[string]handler{
 		"": (*Page).now, "live": (*Page).sendUpdates, "output": (*Page).output, "code": (*Page).code, "session": (*Page).session,
@@ -261,7 +262,7 @@ func gets() map[string]handler {
 	}
 }
 
-// posts are what changes something.
+// posts returns the handlers of changes.
 func posts() map[string]handler {
 	return map[string]handler{
 		"answer": (*Page).answer, "interrupt": (*Page).interrupt, "end": (*Page).endSession, "cell": (*Page).cell, "leave": (*Page).leave, "decide": (*Page).decideChanges,

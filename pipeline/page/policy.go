@@ -9,13 +9,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// group is the settings of one section of the configuration.
+// group has the settings of one section of the configuration.
 type group struct {
 	Name string
 	All  []control.Setting
 }
 
-// policy shows what is allowed, and the machine.
+// policy shows the settings and the machine.
 func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
 	settings, err := control.Call(ctx, p.c.Client, control.GetPolicy, control.NoArguments{})
@@ -35,7 +35,7 @@ func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) error 
 		"Secrets": p.secretNames(r, v), "Server": p.c.Client.Server()})
 }
 
-// groups sorts settings by what is before the first dot.
+// groups groups settings by their part before the first dot.
 func groups(all []control.Setting) (list []group) {
 	for _, s := range all {
 		name, _, ok := strings.Cut(s.Key, ".")
@@ -53,7 +53,7 @@ func groups(all []control.Setting) (list []group) {
 	return list
 }
 
-// secretNames are the names of the secrets of the namespaces that something ran in.
+// secretNames returns the names of the secrets of all namespaces with runs.
 func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets) {
 	names := v.identity.Namespaces.Names()
 	if v.identity.Namespaces.All() {
@@ -75,7 +75,7 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 	return list
 }
 
-// doctor says what doctor says, as a part of a page: it takes a while.
+// doctor returns the results of doctor as a part of a page, because they take a while.
 func (p *Page) doctor(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	findings, err := control.Call(r.Context(), p.c.Client, control.RunDoctor, control.NoArguments{})
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// ends are the rows that stand for runs in a list of them.
+// ends are the kinds of rows that represent runs in a list.
 var ends = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"}
 
-// pageRows is how many rows one page has.
+// pageRows is the number of rows per page.
 const pageRows = 50
 
 // entry is a row of a list.
@@ -33,14 +33,14 @@ type entry struct {
 
 func entryOf(r audit.Row) entry { f := facts.Parse(r); return entry{r, f, f.Summary(r)} }
 
-// Time is when the row was written, Namespace whose it is, and so on: parts of the row for templates.
+// These methods return parts of the row for templates.
 func (l entry) Time() time.Time       { return l.Row.Time }
 func (l entry) Namespace() string     { return l.Row.Namespace }
 func (l entry) Seq() int64            { return l.Row.Seq }
 func (l entry) Hash() string          { return l.Row.Hash }
 func (l entry) Data() json.RawMessage { return l.Row.Data }
 
-// Outcome is how a run ended, in one word.
+// Outcome returns the end of a run in one word.
 func (l entry) Outcome() string {
 	if l.Row.Kind == "execution.refused" {
 		return "refused"
@@ -48,7 +48,7 @@ func (l entry) Outcome() string {
 	return cmp.Or(l.Ended, strings.TrimPrefix(l.Row.Kind, "execution."))
 }
 
-// Headline says what ran, in a few words, or of any other row what it is about.
+// Headline describes a run in a few words, or the subject of any other row.
 func (l entry) Headline() string {
 	if l.Row.Kind == "execution.started" || !slices.Contains(ends, l.Row.Kind) {
 		return l.Summary
@@ -72,7 +72,7 @@ func (l entry) Headline() string {
 	return strings.Join(words, " · ")
 }
 
-// query is what a search asks for, as its form has it.
+// query converts a search form to a query.
 func query(v url.Values) control.LogQuery {
 	q := control.LogQuery{Namespace: v.Get("namespace"), Session: v.Get("session"), Agent: v.Get("agent"), Outcome: v.Get("outcome"),
 		Domain: v.Get("domain"), Secret: v.Get("secret"), Artifact: v.Get("artifact"), Text: v.Get("text"), Run: v.Get("of"),
@@ -84,7 +84,7 @@ func query(v url.Values) control.LogQuery {
 	return q
 }
 
-// day turns a date of a form into a moment, so many days later; what is none stays for the API to refuse.
+// day converts a date of a form to a time, some days later; an invalid date stays for the API to refuse.
 func day(text string, later int) string {
 	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
 		return t.AddDate(0, 0, later).Format(time.RFC3339)
@@ -92,14 +92,14 @@ func day(text string, later int) string {
 	return text
 }
 
-// outcomes are those of the form.
+// outcomes are the choices of the form.
 var outcomes = []string{"ok", "exit", "signal", "timeout", "oom", "limit", "refused", "cancelled"}
 
-// ran lists what ran.
+// ran lists finished runs.
 func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	asked := r.URL.Query()
 	found, err := control.Call(r.Context(), p.c.Client, control.SearchLog, query(asked))
-	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusBadRequest { // it was typed wrong
+	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusBadRequest { // invalid input
 		p.renderSection(w, v, "ran", wordFor("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Problem": f.Text})
 		return nil
 	}

@@ -13,25 +13,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// view is what a page is made of.
+// view is the data of a page.
 type view struct {
 	Title   string
 	Section string
-	User    string // who is signed in; "" is nobody
+	User    string // name of the signed-in person; "" is nobody
 	Token   string
-	Up      string // where our files are, from here
+	Up      string // relative path of our files
 	Data    map[string]any
 }
 
-// words are all that the page says by itself, in one file: to translate it is to translate that.
+// words has all texts of the page, in one file for translation.
 var words = sync.OnceValue(func() map[string]string {
 	body, _ := assets.ReadFile("assets/words.json")
 	all := map[string]string{}
-	_ = json.Unmarshal(body, &all) // tests read it
+	_ = json.Unmarshal(body, &all) // tests check it
 	return all
 })
 
-// wordFor returns what the page says at a place.
+// wordFor returns a text of the page by its key.
 func wordFor(key string) string {
 	if text, ok := words()[key]; ok {
 		return text
@@ -58,12 +58,12 @@ var templates = sync.OnceValue(func() *template.Template {
 		"num":     func(f float64) string { return fmt.Sprintf("%.2f", f) },
 		"coord":   func(f float64) string { return fmt.Sprintf("%.1f", f) },
 		"hold":    durationText,
-		"picture": func(u update) template.URL { return template.URL(u.Picture) }, // that shows has checked
+		"picture": func(u update) template.URL { return template.URL(u.Picture) }, // checked by displayUpdate
 		"mega20":  func(mb int64) int64 { return mb << 20 },
 	}).ParseFS(assets, "assets/*.html"))
 })
 
-// durationText says how long an approval holds that is given now.
+// durationText formats the duration of an approval.
 func durationText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	text := d.String()
@@ -76,7 +76,7 @@ func durationText(seconds float64) string {
 	return text
 }
 
-// ago says how long something has been going on.
+// ago formats the time since t.
 func ago(t time.Time) string {
 	d := time.Since(t)
 	switch {
@@ -90,7 +90,7 @@ func ago(t time.Time) string {
 	return fmt.Sprintf("%d d", int(d.Hours()/24))
 }
 
-// indented is JSON for people, in which nothing is hidden.
+// indented formats JSON for people, with nothing hidden.
 func indented(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {
@@ -99,7 +99,7 @@ func indented(raw json.RawMessage) string {
 	return safetext.Text(b.String())
 }
 
-// part returns a part of a page as HTML.
+// part renders a part of a page as HTML.
 func (p *Page) part(name string, data any) string {
 	var b strings.Builder
 	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
@@ -109,7 +109,7 @@ func (p *Page) part(name string, data any) string {
 	return b.String()
 }
 
-// renderSection answers with a page for who is signed in.
+// renderSection answers with a page for a signed-in person.
 func (p *Page) renderSection(w http.ResponseWriter, v *visitor, section, title string, data map[string]any) error {
 	p.render(w, http.StatusOK, section, view{Title: title, Section: section, User: v.identity.String(), Token: v.token, Data: data})
 	return nil
@@ -122,7 +122,7 @@ func (p *Page) renderPart(w http.ResponseWriter, name string, data any) error {
 	return nil
 }
 
-// render answers with a page, or says that we could not make it.
+// render answers with a page, or with an error if rendering fails.
 func (p *Page) render(w http.ResponseWriter, status int, name string, v view) {
 	var b bytes.Buffer
 	if err := templates().ExecuteTemplate(&b, name+"_page", v); err != nil {

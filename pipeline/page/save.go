@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// evidence hands out what a browser checks a run with.
+// evidence sends the data with which a browser verifies a run.
 func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	e, err := control.Call(r.Context(), p.c.Client, control.GetEvidence, control.OfRun{ID: r.URL.Query().Get("id")})
 	if err != nil {
@@ -29,14 +29,14 @@ func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) erro
 	return nil
 }
 
-// save has a browser save what follows under a name, and never show it.
+// save makes a browser save the answer under a name, and never display it.
 func save(h http.Header, name string) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename*=UTF-8''%s", strings.ReplaceAll(url.QueryEscape(fileName(name)), "+", "%20")))
 }
 
-// fileName is a name that a browser can give a file on any system, and people can read.
+// fileName returns a file name that is valid on any system and readable for people.
 func fileName(name string) string {
 	name = path.Base(strings.ToValidUTF8(name, "_"))
 	name = strings.Map(func(r rune) rune {
@@ -48,10 +48,10 @@ func fileName(name string) string {
 	return cmp.Or(strings.Trim(safetext.Clip(name, 120), ". "), "file")
 }
 
-// filePart is how much of a file is fetched at once, in bytes.
+// filePart is the size of the parts in which a file is fetched, in bytes.
 const filePart = 1 << 20
 
-// file hands out what is kept of a run, or its receipt.
+// file sends a stored entry of a run, or its receipt.
 func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	ctx, id, name := r.Context(), r.URL.Query().Get("id"), r.URL.Query().Get("name")
 	if name == "receipt" || name == "proof" {
@@ -73,7 +73,7 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 		case err != nil && offset == 0:
 			return err
 		case err != nil:
-			panic(http.ErrAbortHandler) // or what came would look whole
+			panic(http.ErrAbortHandler) // otherwise the partial file would look complete
 		case offset == 0:
 			save(w.Header(), name)
 			w.Header().Set("Content-Length", strconv.FormatInt(part.Size, 10))
@@ -87,10 +87,10 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	}
 }
 
-// maxExport is how many rows one export has.
+// maxExport bounds the rows of one export.
 const maxExport = 100_000
 
-// export hands out the rows of a search.
+// export sends the rows of a search.
 func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 	format := r.URL.Query().Get("format")
 	q := query(r.URL.Query())

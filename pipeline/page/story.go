@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// runStory is a run's whole story.
+// runStory has all data about a run.
 type runStory struct {
 	control.Story
 	Live     bool
@@ -21,13 +21,13 @@ type runStory struct {
 	Start    *entry
 	Rows     []entry
 	About    []entry
-	Egress   []entry // decisions, as they were made
+	Egress   []entry // decisions, in order
 	Code     *codeView
 	Stdout   *outputView
 	Stderr   *outputView
 	Stored   *control.Stored
-	Displays []update // value, pictures and error, as they are kept
-	Left     int      // how many more there were
+	Displays []update // stored value, pictures and error
+	Left     int      // number of omitted displays
 	Evidence bool
 	Token    string
 }
@@ -37,10 +37,10 @@ type outputView struct {
 	Spans []span
 	Size  int64
 	Cut   bool
-	Lost  int64 // bytes that were not kept when the run ended
+	Lost  int64 // bytes cut at the end of the run
 }
 
-// run shows one run: live while it is under way, and else its whole story.
+// run shows one run: live while it runs, later with all of its data.
 func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx, id := r.Context(), strings.ToUpper(r.URL.Query().Get("id"))
 	t := runStory{Token: v.token}
@@ -51,7 +51,7 @@ func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		}
 		t.Story, err = control.Call(ctx, p.c.Client, control.GetStory, control.OfRun{ID: id})
 	}
-	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusNotFound && t.Live { // it waits, and has no row yet
+	if f := (*control.Failure)(nil); errors.As(err, &f) && f.Status == http.StatusNotFound && t.Live { // a waiting run has no row yet
 		t.Story, err = control.Story{Run: id}, nil
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *Page) run(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return p.renderSection(w, v, "run", wordFor("run")+" "+id, map[string]any{"Story": t})
 }
 
-// readRows sorts the rows of a story.
+// readRows sorts the rows of a run by kind.
 func (t *runStory) readRows() {
 	for _, row := range t.Story.Rows {
 		l := entryOf(row)
@@ -86,7 +86,7 @@ func (t *runStory) readRows() {
 	}
 }
 
-// captured takes the text that the log has of a run, where the operator wants that.
+// captured adds the captured text of a run, if the log has it.
 func (t *runStory) captured(row audit.Row) {
 	var c struct{ Code, Stdout, Stderr *string }
 	if json.Unmarshal(row.Data, &c) != nil {
@@ -106,10 +106,10 @@ func (t *runStory) captured(row audit.Row) {
 	}
 }
 
-// maxInline is how much of an output stands in a page, in bytes; the rest is for who fetches it.
+// maxInline bounds the output of a run on its page, in bytes; the rest can be downloaded.
 const maxInline = 128 << 10
 
-// addStored adds what is kept of a run, and what is dangerous in its code.
+// addStored adds the stored results of a run, and the dangerous places in its code.
 func (p *Page) addStored(r *http.Request, t *runStory) {
 	ctx := r.Context()
 	if stored, err := control.Call(ctx, p.c.Client, control.ListStored, control.StoredQuery{Run: t.Run}); err == nil && len(stored) == 1 {
@@ -144,13 +144,13 @@ func (p *Page) addStored(r *http.Request, t *runStory) {
 	}
 }
 
-// How much of what a run has shown is on its page. The rest is in its result, which can be fetched.
+// Bounds of the displays on the page of a run. Its result, which can be downloaded, has all.
 const (
 	maxResult   = 24 << 20 // bytes
 	maxDisplays = 20
 )
 
-// displays returns what a run had as its value and has shown, and how many of these are left out.
+// displays returns the value and displays of a run, and the number of omitted ones.
 func (p *Page) displays(ctx context.Context, run string) (list []update, left int) {
 	var raw []byte
 	for {
@@ -186,7 +186,7 @@ func (p *Page) displays(ctx context.Context, run string) (list []update, left in
 	return list, left
 }
 
-// Outputs are what there is of the run's output.
+// Outputs returns the available outputs of the run.
 func (t runStory) Outputs() (all []*outputView) {
 	for _, o := range []*outputView{t.Stdout, t.Stderr} {
 		if o != nil {

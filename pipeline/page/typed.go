@@ -10,16 +10,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// typedCell is what came of a cell that was typed here. Most have ended before the browser has asked for what they say.
+// typedCell is a cell that was typed on the page. Most have ended before the browser requests their output.
 type typedCell struct {
-	by    *visitor // nobody else gets it
+	by    *visitor // only this visitor gets it
 	mu    sync.Mutex
 	parts []control.Part
 	size  int
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed at its end
 }
 
-// typedTime is how long that is remembered.
+// typedTime is the time for which it is remembered.
 const typedTime = time.Minute
 
 func (s *typedCell) add(p control.Part) {
@@ -30,7 +30,7 @@ func (s *typedCell) add(p control.Part) {
 	}
 }
 
-// finish adds how it ended.
+// finish records the end of the cell.
 func (s *typedCell) finish(res pipeline.Outcome, err error) {
 	if res.Value != nil {
 		s.add(control.Part{Display: res.Value})
@@ -43,7 +43,7 @@ func (s *typedCell) finish(res pipeline.Outcome, err error) {
 	}
 }
 
-// sendParts gives all of it to a browser that has seen nothing of it, unless ctx ends first.
+// sendParts sends the whole output to a browser, unless ctx ends first.
 func (s *typedCell) sendParts(ctx context.Context, q *queue) {
 	select {
 	case <-s.ended:

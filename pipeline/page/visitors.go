@@ -16,21 +16,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// How long a browser is let in.
+// Lifetime and bounds of browser sessions.
 const (
 	inviteTime = 2 * time.Minute
-	idleTime   = time.Hour // without a request; an open page makes some
+	idleTime   = time.Hour // without a request; an open page sends some
 	fullTime   = 12 * time.Hour
 	maxVisits  = 256
-	maxOwn     = 32 // of one identity: a further one ends the one that was unused for longest
-	maxInvites = 16 // codes of one identity that wait to be used
+	maxOwn     = 32 // sessions of one identity: a further one ends the least recently used
+	maxInvites = 16 // unused codes of one identity
 	maxCodes   = 4096
-	maxStreams = 64 // that the browsers of one identity follow at once: each window has one or two
+	maxStreams = 64 // concurrent streams of one identity: each window has one or two
 )
 
 const cookieName = "sandboxmcp"
 
-// visitors are the browsers that were let in, and the codes by which others will be.
+// visitors holds the browser sessions and the unused codes.
 type visitors struct {
 	now func() time.Time
 
@@ -48,8 +48,8 @@ type invited struct {
 // visitor is a browser's session.
 type visitor struct {
 	key      [32]byte
-	room     string // the path that it is below
-	token    string // that forms must have, against requests that others make the browser send
+	room     string // secret path of the session
+	token    string // required in forms, against requests that foreign pages make the browser send
 	identity identity.Identity
 	ends     time.Time
 	seen     time.Time // guarded by visitors.mu
@@ -57,19 +57,19 @@ type visitor struct {
 	end      context.CancelFunc
 }
 
-// secret returns 160 bits of the system's random generator, as small letters and digits.
+// secret returns 160 random bits, as lower-case letters and digits.
 func secret() string {
 	b := make([]byte, 20)
 	_, _ = rand.Read(b) // never fails
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b))
 }
 
-// isRoom reports whether a text is as secret returns it.
+// isRoom reports whether a text has the form of secret.
 func isRoom(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// invite returns a code for an identity. The error is that there are too many.
+// invite returns a code for an identity, or an error if there are too many.
 func (s *visitors) invite(i identity.Identity) (string, error) {
 	code := secret()
 	s.mu.Lock()
@@ -83,7 +83,7 @@ func (s *visitors) invite(i identity.Identity) (string, error) {
 	}
 	switch {
 	case own >= maxInvites:
-		return "", &control.Failure{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("%d links to the page wait to be opened, the most of one person", own), Hint: inviteHint}
+		return "", &control.Failure{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("%d links to the page are unused, the maximum per person", own), Hint: inviteHint}
 	case s.closed || len(s.invited) >= maxCodes:
 		return "", &control.Failure{Status: http.StatusServiceUnavailable, Text: "too many links to the page wait to be opened", Hint: inviteHint}
 	}
@@ -96,7 +96,7 @@ func (s *visitors) invite(i identity.Identity) (string, error) {
 
 const inviteHint = "open one of them, or try again in two minutes"
 
-// redeemCode returns whom a code is for. It is good once.
+// redeemCode returns the identity of a code, once.
 func (s *visitors) redeemCode(code string) (identity.Identity, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *visitors) redeemCode(code string) (identity.Identity, bool) {
 	return i.identity, ok
 }
 
-// admit begins a session, and returns its cookie; "" if there are too many.
+// admit begins a session and returns its cookie; "" if there are too many.
 func (s *visitors) admit(i identity.Identity, room string) string {
 	cookie := secret()
 	s.mu.Lock()
@@ -131,7 +131,8 @@ func (s *visitors) admit(i identity.Identity, room string) string {
 	return cookie
 }
 
-// countOf returns the session of an identity that was unused for longest, and how many it has. The caller holds the lock.
+// countOf returns the least recently used session of an identity, and the number of its sessions. The caller holds
+// the lock.
 func (s *visitors) countOf(i identity.Identity) (oldest *visitor, n int) {
 	for _, v := range s.inside {
 		if v.identity.String() != i.String() {
@@ -159,14 +160,14 @@ func (s *visitors) visitorOf(r *http.Request, room string) *visitor {
 	return nil
 }
 
-// touch notes that a page is open.
+// touch records that a page is open.
 func (s *visitors) touch(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v.seen = s.now()
 }
 
-// tidy drops what is over. The caller holds the lock.
+// tidy drops expired sessions and codes. The caller holds the lock.
 func (s *visitors) tidy() {
 	now := s.now()
 	for key, i := range s.invited {

@@ -1,4 +1,4 @@
-// Package pipelinetest has pipelines for tests, with a backend that is a double or a real one.
+// Package pipelinetest has pipelines for tests, with a test double or a real backend.
 package pipelinetest
 
 import (
@@ -26,24 +26,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// double is a backend that contains nothing: programs run in a temporary directory, as the test's own
-// processes. What it says about layers is what the test tells it to say.
+// double is a backend without containment: programs run in a temporary directory, as the test's own processes. The
+// test chooses the layers that it reports.
 type double struct {
 	t       *testing.T
-	Refuse  error    // of Start
-	Unheld  []string // layers that were promised, and did not hold
+	Refuse  error    // error of Start
+	Unheld  []string // promised layers that are not in force
 	Open    atomic.Int32
 	Running atomic.Int32
 	Execs   atomic.Int32
 	Starts  atomic.Int32
 	Spec    backends.Spec
-	Command backends.Command // the last that was executed
+	Command backends.Command // last executed command
 	OnStart func(*FakeSandbox)
 	Ready   []backends.Pool
-	Warm    bool // what results say
+	Warm    bool // Warm of results
 	Cold    string
 	Lost    int64
-	unshown error // of CanMount
+	unshown error // error of CanMount
 }
 
 func (d *double) Name() string                                                     { return "double" }
@@ -77,7 +77,7 @@ type FakeSandbox struct {
 	*double
 	dir     string
 	Spec    backends.Spec
-	mounted map[string][]byte // files shown by mounts, as they were at the start
+	mounted map[string][]byte // mounted files, as at the start
 	closed  sync.Once
 }
 
@@ -177,7 +177,7 @@ func (f fakeFiles) Changes(context.Context, func(backends.Change) error) error {
 	return backends.ErrNotProposed
 }
 
-// Rig is a pipeline on a double, with a real audit log that can be made to fail.
+// Rig is a pipeline with a double and a real audit log that can be made to fail.
 type Rig struct {
 	*pipeline.Pipeline
 	t       *testing.T
@@ -204,7 +204,7 @@ func NewRig(t *testing.T, change func(*pipeline.Config)) *Rig {
 	return r
 }
 
-// checkNothingLeft holds for every run, however it went.
+// checkNothingLeft checks that no run left anything.
 func (r *Rig) checkNothingLeft() {
 	if n := r.Backend.Open.Load(); n != 0 {
 		r.t.Errorf("%d sandboxes were left open", n)
@@ -225,7 +225,7 @@ func (r *Rig) Shell(code string, change func(*run.Request)) (pipeline.Outcome, e
 	return res, err
 }
 
-// Rows returns what the log holds, as kinds, and as one text.
+// Rows returns the kinds of the log's rows, and their text.
 func (r *Rig) Rows() (kinds []string, text string) {
 	r.t.Helper()
 	var b strings.Builder
@@ -239,11 +239,11 @@ func (r *Rig) Rows() (kinds []string, text string) {
 	return kinds, b.String()
 }
 
-// FlakyLog fails when the test says so.
+// FlakyLog is an audit log that fails on request.
 type FlakyLog struct {
 	*audit.Log
-	Fail  func(entries []audit.Entry) error // nil lets all pass
-	Delay chan struct{}                     // nil does not wait
+	Fail  func(entries []audit.Entry) error // nil never fails
+	Delay chan struct{}                     // nil never waits
 }
 
 func (l *FlakyLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {

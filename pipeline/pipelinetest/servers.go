@@ -22,7 +22,7 @@ import (
 // WriterFunc is a writer that calls itself once.
 type WriterFunc func([]byte)
 
-// Serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
+// Serve starts a web server for name and returns its port. The server reports the requested Host.
 func (w *Town) Serve(t testing.TB, name string, h http.Handler) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.9:0")
@@ -38,7 +38,7 @@ func (w *Town) Serve(t testing.TB, name string, h http.Handler) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Egress lets names out to the town.
+// Egress returns an egress policy that allows names of the town.
 func (w *Town) Egress(tb testing.TB, allow []string) pipeline.Egress {
 	tb.Helper()
 	policy, err := egress.NewPolicy(allow, nil)
@@ -48,7 +48,7 @@ func (w *Town) Egress(tb testing.TB, allow []string) pipeline.Egress {
 	return pipeline.Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 }
 
-// WheelIndex serves a package "greet". What it returns has pip go there, as an operator would.
+// WheelIndex serves a package "greet". The returned function configures pip to use it, as an operator would.
 func WheelIndex(t *testing.T) func(*testing.T) {
 	var wheel bytes.Buffer
 	z := zip.NewWriter(&wheel)

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// NewReal is a pipeline with real sandboxes.
+// NewReal returns a pipeline with real sandboxes.
 func NewReal(t testing.TB, change func(*pipeline.Config)) (*pipeline.Pipeline, *FlakyLog, *vault.Memory) {
 	t.Helper()
 	file, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
@@ -61,7 +61,7 @@ func Open(t testing.TB, p *pipeline.Pipeline, q session.New) session.Info {
 	return info
 }
 
-// Cell runs code in a session; what can't be run ends the test.
+// Cell runs code in a session, and ends the test if that fails.
 func Cell(t testing.TB, p *pipeline.Pipeline, id, code string, change func(*run.Request)) pipeline.Outcome {
 	t.Helper()
 	q := run.Request{Where: run.Where{Session: id}, Code: []byte(code)}

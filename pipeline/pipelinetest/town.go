@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Town has names that lead to servers on this machine's loopback addresses.
+// Town resolves names to servers on this machine's loopback addresses.
 type Town struct {
 	Mu    sync.Mutex
 	Names map[string]netip.Addr
@@ -23,7 +23,7 @@ type Town struct {
 
 func EmptyTown() *Town { return &Town{Names: map[string]netip.Addr{}} }
 
-// NewTown is a pipeline whose operator allows what is given.
+// NewTown returns a pipeline whose operator allows allow.
 func NewTown(t *testing.T, allow []string, change func(*pipeline.Config)) (*pipeline.Pipeline, *FlakyLog, *vault.Memory, *Town) {
 	t.Helper()
 	w := EmptyTown()
@@ -36,7 +36,7 @@ func NewTown(t *testing.T, allow []string, change func(*pipeline.Config)) (*pipe
 	return p, log, memory, w
 }
 
-// Fetch is a program that fetches a page and says how that went.
+// Fetch returns a program that fetches pages and prints the results.
 func Fetch(urls ...string) []byte {
 	list, _ := json.Marshal(urls)
 	return []byte(`

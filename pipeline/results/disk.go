@@ -15,17 +15,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// A run's directory. The metadata file is written last: a directory without it is not in the store (yet).
+// Files of a run's directory. The metadata file is written last: a directory without it is not in the store yet.
 const (
 	metadataName = "run.json"
-	resultName   = "result.json" // changed when the run was last read
+	resultName   = "result.json" // its mtime is the time of the last read
 	stdoutName   = "stdout"
 	stderrName   = "stderr"
 	filesName    = "files"
 )
 
-// metadata describes a run's directory, without what may be large. Names are any bytes, which
-// JSON can't hold as text.
+// metadata describes a run's directory, without large content. Names may be any bytes, which JSON strings can't
+// represent.
 type metadata struct {
 	ID        string `json:"id"`
 	Namespace string `json:"namespace"`
@@ -58,7 +58,7 @@ func newMetadata(r Record) metadata {
 	return h
 }
 
-// record is h as others see it, without result and output.
+// record converts h to a Record, without result and output.
 func (h metadata) record() Record {
 	r := Record{
 		ID: h.ID, Namespace: h.Namespace, Session: h.Session, Language: h.Language, Name: string(h.Name),
@@ -71,7 +71,7 @@ func (h metadata) record() Record {
 	return r
 }
 
-// findFile returns the file in the run's directory that has what a caller calls name, and its type.
+// findFile returns the file in the run's directory for a caller's name, and its type.
 func (h metadata) findFile(name string) (file, mime string, err error) {
 	switch name {
 	case stdoutName:
@@ -83,7 +83,7 @@ func (h metadata) findFile(name string) (file, mime string, err error) {
 	return name, a.MIME, err
 }
 
-// isStored reports whether a run's artifacts, or an earlier record of it, are on the disk.
+// isStored reports whether a run's artifacts, or an earlier record of it, are on disk.
 func (s *Store) isStored(id string) bool {
 	_, err := os.Lstat(filepath.Join(s.c.Dir, id))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -99,13 +99,13 @@ func (s *Store) openRun(id string) (*os.Root, error) {
 	if info, err := dir.Lstat(id); err != nil {
 		return nil, gone(err)
 	} else if !info.IsDir() {
-		return nil, errors.New("something else is in place of its directory")
+		return nil, errors.New("its path is not a directory")
 	}
 	root, err := dir.OpenRoot(id)
 	return root, gone(err)
 }
 
-// write puts a run into its directory. When that fails, the directory is removed.
+// write writes a run into its directory. If that fails, it removes the directory.
 func (s *Store) write(ctx context.Context, r Record) error {
 	if err := s.makeDir(); err != nil {
 		return signer.WithoutPaths(err)
@@ -127,9 +127,9 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 		return signer.WithoutPaths(err)
 	}
 	if info, err := dir.Lstat(r.ID); err != nil || !info.IsDir() {
-		return errors.New("something else is in place of its directory")
+		return errors.New("its path is not a directory")
 	}
-	if err := dir.Chmod(r.ID, 0o700); err != nil { // whoever saved the artifacts made it for all to read
+	if err := dir.Chmod(r.ID, 0o700); err != nil { // it was created readable for all when the artifacts were saved
 		return signer.WithoutPaths(err)
 	}
 	root, err := dir.OpenRoot(r.ID)
@@ -157,8 +157,7 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 	return nil
 }
 
-// readMetadata returns what a run's directory says about itself. What is too old counts as gone, also before
-// it is removed.
+// readMetadata returns the metadata of a run's directory. Expired runs count as gone, even before they are removed.
 func (s *Store) readMetadata(id string) (metadata, error) {
 	var h metadata
 	root, err := s.openRun(id)
@@ -216,15 +215,15 @@ func readWhole(root *os.Root, name string) ([]byte, error) {
 	if info, err := root.Lstat(name); err != nil {
 		return nil, gone(err)
 	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("its %s is no file", name)
+		return nil, fmt.Errorf("its %s is not a regular file", name)
 	}
 	data, err := root.ReadFile(name)
 	return data, gone(err)
 }
 
-// onDisk returns the ids of which there are directories.
+// onDisk returns the ids of all directories.
 func (s *Store) onDisk() []string {
-	entries, _ := os.ReadDir(s.c.Dir) // what can't be read can't be listed
+	entries, _ := os.ReadDir(s.c.Dir) // unreadable directories are not listed
 	var ids []string
 	for _, e := range entries {
 		if id, err := parse(e.Name()); err == nil && id == e.Name() && e.IsDir() {
@@ -234,13 +233,13 @@ func (s *Store) onDisk() []string {
 	return ids
 }
 
-// markDirectory notes that a run is being read.
+// markDirectory records that a run is being read.
 func (s *Store) markDirectory(root *os.Root) {
 	now := s.now()
-	_ = root.Chtimes(resultName, now, now) // at worst it is removed sooner
+	_ = root.Chtimes(resultName, now, now) // on error it may be removed sooner
 }
 
-// gone says ErrUnknown for what is not there.
+// gone returns ErrUnknown for missing files.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrUnknown

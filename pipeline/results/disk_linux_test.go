@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 	save(t, s, bad.ID, "a", "a")
 	bad.Stdout = strings.Repeat("x", 2<<20)
 	err := s.Save(t.Context(), bad)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "keep run "+bad.ID+": write its stdout: no space left") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "store run "+bad.ID+": write its stdout: no space left") {
 		t.Errorf("got %v", err)
 	}
 	if list := s.List(Filter{}); len(list) != 1 || list[0].ID != good.ID {

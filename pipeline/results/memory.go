@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of what is kept in memory. A result can hold images, which no output counts.
+// Bounds of the memory. A result can contain images, which are not part of the output.
 const (
 	maxRuns   = 1000
 	maxWeight = 256 << 10 // bytes of one run
@@ -32,7 +32,7 @@ func (r Record) weight() int {
 	return n
 }
 
-// remember keeps a small run, and drops the oldest ones to make room for it.
+// remember stores a small run, and drops the oldest ones to make room.
 func (s *Store) remember(r Record) {
 	r.Result, r.Artifacts = slices.Clone(r.Result), slices.Clone(r.Artifacts)
 	s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *Store) remember(r Record) {
 	s.expire()
 }
 
-// expire drops what is too old.
+// expire drops expired runs.
 func (s *Store) expire() {
 	m := &s.memory
 	for len(m.order) > 0 && s.now().Sub(m.runs[m.order[0]].since) > s.c.MaxAge {
@@ -66,7 +66,7 @@ func (m *memory) drop(id string) {
 	}
 	m.weight -= r.weight()
 	delete(m.runs, id)
-	i := slices.Index(m.order, id) // nearly always 0
+	i := slices.Index(m.order, id) // almost always 0
 	m.order = slices.Delete(m.order, i, i+1)
 }
 
@@ -94,7 +94,7 @@ func (s *Store) memorized() map[string]Record {
 	return all
 }
 
-// copied is a record that its owner may change.
+// copied returns a copy that its owner may modify.
 func (r remembered) copied() Record {
 	r.Result, r.Artifacts = slices.Clone(r.Result), slices.Clone(r.Artifacts)
 	return r.Record

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// reading is how long after its last part was read a run counts as being read: whoever reads
-	// something large comes again and again.
+	// reading is the time after reading a part during which a run counts as being read: a reader of large content
+	// returns repeatedly.
 	reading = time.Minute
-	// longest is how much longer than MaxAge a run can stay because it is being read.
+	// longest bounds the time beyond MaxAge that a run stays because it is being read.
 	longest = time.Hour
-	// abandoned is the age at which a directory that nobody has finished is one that nobody will: the
-	// artifacts of a run are saved within seconds of being stored.
+	// abandoned is the age at which an unfinished directory will not be finished any more: artifacts are saved within
+	// seconds before the run is stored.
 	abandoned = time.Hour
 
 	gonePrefix = ".gone-"
@@ -31,9 +31,9 @@ const (
 // run is the directory of one run.
 type run struct {
 	id      string
-	put     time.Time // zero: it is not finished
-	read    time.Time // the last time, if it is after put
-	touched time.Time // the newest thing in it
+	put     time.Time // zero: unfinished
+	read    time.Time // last read, if after put
+	touched time.Time // newest mtime in it
 	size    int64
 }
 
@@ -52,8 +52,8 @@ func (s *Store) pruneLoop() {
 	}
 }
 
-// addBytes counts what was put on the disk, and has it looked at when there is too much. What other
-// processes put there shows at the next tick.
+// addBytes counts bytes on disk, and requests pruning if there are too many. Bytes of other processes are counted at
+// the next tick.
 func (s *Store) addBytes(size int64) {
 	s.mu.Lock()
 	s.used += size
@@ -64,12 +64,12 @@ func (s *Store) addBytes(size int64) {
 	}
 	select {
 	case s.full <- struct{}{}:
-	default: // it will be looked at, already
+	default: // pruning is requested already
 	}
 }
 
-// prune removes what is too old, and then, if there is too much, the oldest runs until a tenth of
-// the room is free. Other processes may do the same at the same time.
+// prune removes expired runs and then, if there are too many bytes, the oldest runs until a tenth of the room is
+// free. Other processes may do the same concurrently.
 func (s *Store) prune() {
 	dir, err := os.OpenRoot(s.c.Dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) prune() {
 	}
 	defer dir.Close()
 	s.mu.Lock()
-	s.used = 0 // what is put there from now on may be counted twice, but not missed
+	s.used = 0 // later additions may be counted twice, but not missed
 	s.mu.Unlock()
 	var used int64
 	runs := s.scan(dir)
@@ -107,7 +107,7 @@ func (s *Store) prune() {
 	}
 }
 
-// isExpired reports whether a run has to go because of its age.
+// isExpired reports whether a run must be removed because of its age.
 func (s *Store) isExpired(r run) bool {
 	if r.put.IsZero() {
 		return s.now().Sub(r.touched) > abandoned
@@ -136,7 +136,7 @@ func (s *Store) scan(dir *os.Root) []run {
 	return runs
 }
 
-// measure looks at a run's directory. What vanishes meanwhile is being removed by another process.
+// measure measures a run's directory. Files that vanish meanwhile are being removed by another process.
 func measure(dir, id string) run {
 	r := run{id: id}
 	dir = filepath.Join(dir, id)
@@ -163,10 +163,10 @@ func measure(dir, id string) run {
 	return r
 }
 
-// blocks is about what a file of so many bytes takes on the disk, with its entry in a directory.
+// blocks returns the approximate disk space of a file, with its entry in a directory.
 func blocks(size int64) int64 { return (size+block-1)/block*block + block }
 
-// remove takes a run away: first its name, so that nobody finds half of it.
+// remove renames a run's directory and then removes it, so that nobody finds half of it.
 func remove(dir *os.Root, id string) error {
 	name := gonePrefix + rand.Text()
 	if err := dir.Rename(id, name); errors.Is(err, fs.ErrNotExist) {

@@ -12,19 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// maxPart is how much one Read returns at most, in bytes.
+// maxPart bounds the result of one Read, in bytes.
 const maxPart = 16 << 20
 
-// Part is a piece of something large.
+// Part is a piece of a large file.
 type Part struct {
 	Data []byte
 	Size int64 // bytes of the whole
 	MIME string
 }
 
-// Read returns a part of a run's "stdout", its "stderr", or of "files/" and an artifact's name: up to
-// length bytes from offset on, at most 16 MiB, which is also what a length of 0 means. Past the end
-// there are none. A withheld artifact is a *Withheld, and what is not there is ErrUnknown.
+// Read returns a part of a run's "stdout", its "stderr", or of "files/" and an artifact's name: up to length bytes
+// from offset, at most 16 MiB, which is also the default for length 0. Past the end it returns none. A withheld
+// artifact is a *Withheld, and a missing entry is ErrUnknown.
 func (s *Store) Read(id, name string, offset, length int64) (Part, error) {
 	id, err := parse(id)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) read(id, name string, offset, length int64) (Part, error) {
 	return p, nil
 }
 
-// read is for a run in memory, which has no artifacts to hand out.
+// read is Read for a run in memory, which has no artifacts.
 func (r Record) read(name string, offset, length int64) (Part, error) {
 	text := r.Stdout
 	switch name {
@@ -98,14 +98,14 @@ func (r Record) read(name string, offset, length int64) (Part, error) {
 	return Part{Data: []byte(text[from:to]), Size: int64(len(text)), MIME: textMIME(text)}, nil
 }
 
-// Withheld is the error for an artifact that is not handed out.
+// Withheld is the error for an artifact that is withheld.
 type Withheld struct{ Name, Why string }
 
 func (w *Withheld) Error() string { return fmt.Sprintf("%.200q is withheld: %s", w.Name, w.Why) }
 
-var errUnsaved = errors.New("it was not saved when the run ended")
+var errUnsaved = errors.New("it was not saved at the end of the run")
 
-// artifact returns the artifact that name, with "files/" in front, stands for.
+// artifact returns the artifact with a name that begins with "files/".
 func artifact(list []signer.Artifact, name string) (signer.Artifact, error) {
 	if want, ok := strings.CutPrefix(name, filesName+"/"); ok {
 		for _, a := range list {
@@ -117,11 +117,11 @@ func artifact(list []signer.Artifact, name string) (signer.Artifact, error) {
 			}
 		}
 	}
-	return signer.Artifact{}, fmt.Errorf("the run left nothing of this name: %w", ErrUnknown)
+	return signer.Artifact{}, fmt.Errorf("the run has no artifact with this name: %w", ErrUnknown)
 }
 
-// open opens a regular file, and follows no link on the way to it. Nobody but this user can put one
-// there; should one appear in the moment between, os.Root keeps it inside of the run's directory.
+// open opens a regular file without following links. Only this user could create one; even if one appears during the
+// call, os.Root keeps it inside the run's directory.
 func open(root *os.Root, name string) (*os.File, error) {
 	for i, c := range name + "/" {
 		if c != '/' {
@@ -134,7 +134,7 @@ func open(root *os.Root, name string) (*os.File, error) {
 		case err != nil:
 			return nil, signer.WithoutPaths(err)
 		case last && !info.Mode().IsRegular(), !last && !info.IsDir():
-			return nil, fmt.Errorf("%.200q is a link or something else that is not read", path.Base(name[:i]))
+			return nil, fmt.Errorf("%.200q is not a regular file", path.Base(name[:i]))
 		}
 	}
 	f, err := root.Open(name)
@@ -144,7 +144,7 @@ func open(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// textMIME is the type of output.
+// textMIME returns the media type of output.
 func textMIME(text string) string {
 	if utf8.ValidString(text) {
 		return "text/plain; charset=utf-8"

@@ -13,38 +13,38 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Record is the stored result of one run, free of secrets.
+// Record is the stored result of one run, redacted.
 type Record struct {
 	ID                 string // a ULID
 	Namespace, Session string
 	Language, Name     string
 	backends.End
 	Time   time.Time
-	Result json.RawMessage // the whole result, as it was handed out
+	Result json.RawMessage // the whole result as returned
 
 	Stdout, Stderr       string // any bytes
-	StdoutCut, StderrCut int64  // bytes that are missing at the end
+	StdoutCut, StderrCut int64  // bytes cut at the end
 	Artifacts            []signer.Artifact
 }
 
-// Filter chooses runs. The zero value chooses all.
+// Filter selects runs. The zero value selects all.
 type Filter struct {
 	Namespace, Session string
-	Limit              int // only the newest so many; 0 is no limit
+	Limit              int // maximum number, newest first; 0 is unlimited
 }
 
-// smallOutput is how much stdout and stderr together a run in memory has less than, in bytes.
+// smallOutput bounds the stdout and stderr of a run in memory together, in bytes.
 const smallOutput = 64 << 10
 
-// Save keeps r, in place of what has its id. An error means that r is not stored, and that
-// its artifacts, which nobody can ask for then, are removed: most often the disk is full.
+// Save stores r, and replaces a record with the same id. An error means that r is not stored, and that its artifacts
+// are removed, because they can't be requested; usually the disk is full.
 func (s *Store) Save(ctx context.Context, r Record) error {
 	var err error
 	if r.ID, err = parse(r.ID); err != nil {
 		return err
 	}
 	if err = s.startWork(); err != nil {
-		return fmt.Errorf("keep run %s: %w", r.ID, err)
+		return fmt.Errorf("store run %s: %w", r.ID, err)
 	}
 	if len(r.Stdout)+len(r.Stderr) < smallOutput && r.weight() < maxWeight && !s.isStored(r.ID) {
 		s.remember(r)
@@ -55,13 +55,13 @@ func (s *Store) Save(ctx context.Context, r Record) error {
 	s.memory.drop(r.ID)
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("keep run %s: %w", r.ID, err)
+		return fmt.Errorf("store run %s: %w", r.ID, err)
 	}
 	s.addBytes(r.size())
 	return nil
 }
 
-// size is about what r takes on the disk.
+// size returns the approximate size of r on disk.
 func (r Record) size() int64 {
 	n := blocks(int64(len(r.Stdout))) + blocks(int64(len(r.Stderr))) + blocks(int64(len(r.Result))) + blocks(0)
 	for _, a := range r.Artifacts {
@@ -70,7 +70,7 @@ func (r Record) size() int64 {
 	return n
 }
 
-// startWork starts pruning, if it does not run yet. Processes that only read need none.
+// startWork starts pruning, unless it is running. Processes that only read need none.
 func (s *Store) startWork() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Store) startWork() error {
 // Get returns a run with its whole output, or ErrUnknown.
 func (s *Store) Get(id string) (Record, error) { return s.findRecord(id, s.load) }
 
-// findRecord returns a run from memory, or else what load returns.
+// findRecord returns a run from memory, or the result of load.
 func (s *Store) findRecord(id string, load func(id string) (Record, error)) (Record, error) {
 	id, err := parse(id)
 	if err != nil {
@@ -113,8 +113,8 @@ func (s *Store) Metadata(id string) (Record, error) {
 	return r, err
 }
 
-// List returns the runs that f chooses, the newest first, as the times in their ids have it. They
-// come without results and output; those that can't be read are passed over.
+// List returns the runs that match f, the newest first by the times in their ids. They have no results and output;
+// unreadable ones are skipped.
 func (s *Store) List(f Filter) []Record {
 	small := s.memorized()
 	ids := s.onDisk()

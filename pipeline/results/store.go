@@ -1,9 +1,9 @@
-// Package results stores what runs left, for a while, so that clients can ask for it afterwards: results, whole output,
-// artifacts.
+// Package results stores the results, whole output and artifacts of runs for a while, so that clients can request
+// them later.
 //
-// Small runs are kept in memory, and are gone with the process. What is large, or has artifacts, is
-// in a directory that several processes may share: what a server put there, the command line can read.
-// Nothing is synced to the disk: what a run did is in the audit log, the result store is for convenience.
+// Small runs are stored in memory, and are lost with the process. Large ones, and those with artifacts, are in a
+// directory that several processes may share: the command line can read a server's runs. Nothing is synced to the
+// disk: the audit log is the record of runs, the result store is a convenience.
 package results
 
 import (
@@ -18,22 +18,22 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// What a zero Config means.
+// Values of a zero Config.
 const (
 	DefaultMaxBytes = 1 << 30
 	DefaultMaxAge   = 24 * time.Hour
 )
 
-// ErrUnknown says that there is no such run, or that it was removed.
-var ErrUnknown = errors.New("there is no such run any more, or there never was")
+// ErrUnknown means that a run does not exist, or was removed.
+var ErrUnknown = errors.New("unknown run, or its result was removed")
 
 var errClosed = errors.New("the result store is closed")
 
-// Config names the store's directory, and bounds what it holds.
+// Config has the store's directory and bounds.
 type Config struct {
-	Dir      string        // made when missing, and closed to other users
-	MaxBytes int64         // on disk, in blocks as they are used; 0 is 1 GiB
-	MaxAge   time.Duration // since it was put there; 0 is 24 hours
+	Dir      string        // created if missing, and closed to other users
+	MaxBytes int64         // on disk, in used blocks; 0 is 1 GiB
+	MaxAge   time.Duration // since it was stored; 0 is 24 hours
 }
 
 // Store holds the results of runs. Its methods may be called concurrently.
@@ -45,10 +45,10 @@ type Store struct {
 	mu      sync.Mutex
 	memory  memory
 	closed  bool
-	pruning bool  // tend runs
-	used    int64 // bytes on disk, as far as is known
+	pruning bool  // pruneLoop runs
+	used    int64 // bytes on disk, approximate
 
-	full chan struct{} // has room for one: asks tend to look at the disk now
+	full chan struct{} // requests pruning now; buffered
 	stop chan struct{}
 	done sync.WaitGroup
 }
@@ -63,7 +63,7 @@ func Open(c Config) (*Store, error) {
 		err = s.makeDir()
 	}
 	if c.Dir == "" {
-		err = errors.New("it has no directory")
+		err = errors.New("no directory is configured")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open result store %q: %w", c.Dir, err)
@@ -71,8 +71,8 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// makeDir makes the store's directory, also when somebody removed it since. Artifacts in it have the
-// permissions that programs gave them, so the directory itself keeps others out.
+// makeDir creates the store's directory, even if it was removed since Open. Artifacts in it have the permissions that
+// programs chose, so the directory itself keeps others out.
 func (s *Store) makeDir() error {
 	if err := os.MkdirAll(s.c.Dir, 0o700); err != nil {
 		return err
@@ -84,8 +84,7 @@ func (s *Store) makeDir() error {
 	return err
 }
 
-// Close stops pruning. Runs in memory are gone, those on disk stay. It is safe to call more
-// than once.
+// Close stops pruning. Runs in memory are lost, those on disk stay. It is safe to call more than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -98,12 +97,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// OpenArtifacts makes and opens the directory in which the artifacts of a run are to be saved before the run is stored.
-// The caller closes it.
+// OpenArtifacts creates and opens the directory for the artifacts of a run that is stored later. The caller closes
+// it.
 func (s *Store) OpenArtifacts(id string) (*os.Root, error) {
 	dir := s.ArtifactDir(id)
 	if dir == "" {
-		return nil, fmt.Errorf("%.40q is not a run's id", id)
+		return nil, fmt.Errorf("%.40q is not a run id", id)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func (s *Store) OpenArtifacts(id string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// ArtifactDir returns where the artifacts of a run are. It makes nothing, and returns "" for what is no ULID.
+// ArtifactDir returns the directory of a run's artifacts, without creating it, and "" for an invalid id.
 func (s *Store) ArtifactDir(id string) string {
 	id, err := parse(id)
 	if err != nil {
@@ -120,12 +119,11 @@ func (s *Store) ArtifactDir(id string) string {
 	return filepath.Join(s.c.Dir, id, filesName)
 }
 
-// parse returns the one way in which we write an id. A ULID has nothing in it that means something
-// in a path.
+// parse returns the canonical form of an id. A ULID contains nothing special in a path.
 func parse(id string) (string, error) {
 	u, err := ulid.ParseStrict(id)
 	if err != nil {
-		return "", fmt.Errorf("%.40q is not a run's id: %w", id, ErrUnknown)
+		return "", fmt.Errorf("%.40q is not a run id: %w", id, ErrUnknown)
 	}
 	return u.String(), nil
 }

@@ -18,22 +18,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Browse reads a page as a browser shows it. It runs a browser of its own for the one page, contained like any other
-// program and with the gateway of runs as its only way out, so that the policy holds for each redirect and each part of
-// the page. Nothing of the browser is left. It comes to a [Browsed]. What it returns was written by strangers:
-// web.Fence marks it.
+// Browse reads a page as a browser displays it. It runs a browser of its own for the page, contained like any program
+// and with the gateway of runs as its only egress, so that the policy applies to each redirect and each part of the
+// page. Nothing of the browser is kept. Its answer is a [Browsed], whose text was written by strangers: web.Fence
+// marks it.
 type Browse struct {
 	Namespace  string
 	URL        string // http or https
 	WaitFor    string // a CSS selector; "" waits for the page's load event
 	Format     string // of package page; "" is Markdown
 	Screenshot bool
-	MaxBytes   int           // of the text to return; 0 is all
-	Timeout    time.Duration // until the page is read as it is by then; 0 is the operator's
+	MaxBytes   int           // bytes of the text to return; 0 is all
+	Timeout    time.Duration // after which the page is read as it is; 0 is the operator's
 }
 
-// Browsed is a page that a browser has read. The text is in the result's Stdout, as far as it was asked for. A page
-// that was not loaded in time is a result, too: Late then says what was missing, and Ended is "timeout".
+// Browsed is a page that a browser has read. The requested part of the text is the result's Stdout. A page that did
+// not load in time is a result too: Late then says what was missing, and Ended is "timeout".
 type Browsed struct {
 	URL     string   `json:"url"` // after redirects
 	Host    string   `json:"host"`
@@ -42,12 +42,12 @@ type Browsed struct {
 	Total   int      `json:"total_bytes"` // of the whole text
 	Late    string   `json:"late,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
-	Picture []byte   `json:"-"` // PNG; nil if none was asked for, or a note says why there is none
+	Picture []byte   `json:"-"` // PNG; nil if not requested, or if a note says why
 }
 
 const toolBrowser = "browser_fetch"
 
-// maxDOM is how much of a page's HTML is read, in bytes. It stands in our memory a few times.
+// maxDOM bounds the HTML of a page, in bytes. Our memory holds several copies.
 const maxDOM = 8 << 20
 
 func (q Browse) Subject() pipeline.Subject { return pipeline.About(toolBrowser, q.Namespace, "") }
@@ -66,17 +66,17 @@ type browsing struct {
 	containment.Containment
 	limits   pipeline.Bounds
 	program  browser.Program
-	at       string // the address, as it was understood
+	at       string // the normalized address
 	outbound *outbound.Session
 }
 
-// check refuses what policy forbids, and what can't be done here.
+// check refuses a page that policy forbids, or that can't be read here.
 func (b *browsing) check(context.Context) error {
 	if err := mayRead(b.Run, b.Browse.URL); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"", page.Markdown, page.Text, page.HTML}, b.Format) {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.100q is no format of a page", b.Format), "one of markdown, text and html")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.100q is not a format of pages", b.Format), "use markdown, text or html")
 	}
 	if err := b.checkAddress(); err != nil {
 		return err
@@ -91,7 +91,8 @@ func (b *browsing) check(context.Context) error {
 	return nil
 }
 
-// checkAddress refuses hosts that the policy does not allow. The browser would not get there either; this says why.
+// checkAddress refuses hosts that the policy does not allow. The browser could not reach them either; this gives the
+// reason.
 func (b *browsing) checkAddress() error {
 	at, err := web.Parse(b.Browse.URL)
 	if err != nil {
@@ -111,11 +112,11 @@ func (b *browsing) checkAddress() error {
 	return pipeline.Refuse(pipeline.StageEgress, "the page may not be read: "+d.Why(), pageRemedy(at.Hostname())...)
 }
 
-// checkContained decides what is to hold the browser.
+// checkContained decides the containment of the browser.
 func (b *browsing) checkContained() error {
 	var err error
 	if b.Containment, err = containment.Choose(b.Pipeline, "process", "", nil); err != nil {
-		return pipeline.Refuse(pipeline.StageBackend, "a browser runs as a contained process of this machine, and the process backend is off here: "+err.Error(), "")
+		return pipeline.Refuse(pipeline.StageBackend, "a browser needs the process backend, which is off here: "+err.Error(), "")
 	}
 	if b.Base == "landlock" {
 		return &pipeline.Error{Stage: pipeline.StageEgress, Layer: backends.LayerNet, Denied: true,
@@ -133,18 +134,18 @@ func (b *browsing) checkContained() error {
 	return nil
 }
 
-// What a browser needs beside the page's own time: to start on a busy machine, and to be read and taken down.
+// Time of a browser in addition to the page's own: to start on a busy machine, and to be read and closed.
 const browserStart, browserEnd = 30 * time.Second, time.Minute
 
-// browserLimits are a browser's own, up to the operator's caps. Its threads count as processes: about 120 for an
-// empty page.
+// browserLimits returns the limits of a browser, up to the operator's caps. Its threads count as processes: about 120
+// for an empty page.
 func browserLimits(caps pipeline.Bounds) (backends.Limits, error) {
 	want := backends.Limits{RAM: 1 << 30, CPU: 2, Processes: 500, Disk: 256 << 20}
 	least := pipeline.Bounds{Limits: backends.Limits{RAM: 384 << 20, Processes: 200, Disk: 64 << 20}}
 	got := pipeline.Bounds{Limits: want}.AtMost(caps)
 	for _, l := range pipeline.AllBounds {
 		if l.Get(got) < l.Get(least) && l.Get(least) > 0 {
-			return want, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", pipeline.FormatNumber(l.Get(least)), l.Unit, pipeline.FormatNumber(l.Get(got))),
+			return want, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a browser needs %s %s, but the operator's cap is %s", pipeline.FormatNumber(l.Get(least)), l.Unit, pipeline.FormatNumber(l.Get(got))),
 				remedy.Raise.With("caps."+l.Name))
 		}
 	}

@@ -283,7 +283,7 @@ func TestBrowseHostile(t *testing.T) {
 			}
 		},
 		"/hang": func(t *testing.T, got browsedResult, err error) {
-			if err == nil || !strings.Contains(err.Error(), "timed out after 4 s: the server had not begun to answer") {
+			if err == nil || !strings.Contains(err.Error(), "timed out after 4 s: the server did not answer") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},

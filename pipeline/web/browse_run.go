@@ -23,10 +23,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
+// profileAt is the browser's profile, in the sandbox's own file system.
 const profileAt = backends.Workspace + "/profile"
 
-// browse shows the page to a browser of its own.
+// browse runs a browser for the page.
 func (b *browsing) browse(ctx context.Context) (none Browsed, _ error) {
 	sandbox, err := b.open(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *browsing) browse(ctx context.Context) (none Browsed, _ error) {
 	}
 	defer sandbox.Close()
 	got, out, err := b.read(ctx, sandbox)
-	sandbox.Close() // with it the last connection, so that all is counted
+	sandbox.Close() // this closes the last connection, so that all traffic is counted
 	containment.AddDecisions(b.Run, b.outbound.EndScope())
 	b.Outcome.AddProgramResult(out)
 	if gone := b.CheckLayers(out.Contained.InForce()); gone != nil && out.Ended != "" {
@@ -46,14 +46,14 @@ func (b *browsing) browse(ctx context.Context) (none Browsed, _ error) {
 	if err := b.unreached(got); err != nil {
 		return none, err
 	}
-	b.Outcome.Ended, b.Outcome.ExitCode, b.Outcome.Signal, b.Outcome.Limit = backends.EndedOK, 0, "", "" // we ended it, when the page had been read
+	b.Outcome.Ended, b.Outcome.ExitCode, b.Outcome.Signal, b.Outcome.Limit = backends.EndedOK, 0, "", "" // we stopped it after reading the page
 	if got.Late != "" {
 		b.Outcome.Ended, b.Outcome.Limit = backends.EndedTimeout, "wall"
 	}
 	return b.answerFrom(ctx, got)
 }
 
-// open builds the sandbox, and its way out.
+// open builds the sandbox and its egress.
 func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	defer b.TimeStage(&b.Outcome.Timings.Start)()
 	e, w := b.Pipeline.Config.Egress, pipeline.PackageSettings[Config](b.Pipeline)
@@ -92,8 +92,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	return sandbox, nil
 }
 
-// read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4,
-// too.
+// read runs the browser until the page is read. The browser expects the channel at the descriptors 3 and 4.
 func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got browser.Page, out backends.Result, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -120,35 +119,35 @@ func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got brow
 	}
 	last := output.String()
 	if words := page.SingleLine(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && words != "" {
-		err = fmt.Errorf("%w; it said: %s", err, words)
+		err = fmt.Errorf("%w; its output: %s", err, words)
 	}
 	return got, out, err
 }
 
-// maxWords is how much of what a browser says an error has, in bytes.
+// maxWords bounds the browser output in an error, in bytes.
 const maxWords = 2 << 10
 
-// browserEnv: there is no message bus, and what looks for one should not wait.
+// browserEnv is the browser's environment. There is no message bus, so lookups of one should fail at once.
 var browserEnv = []string{"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:", "HOME=/tmp"}
 
-// noPage is the remedy for a page of a host that may be reached, and is not.
+// noPage is the remedy for a page of an allowed host that is unreachable.
 const noPage = "check the address, or try again later"
 
-// explain returns the error for a page that could not be read: the gateway's, where that denied it, else the browser's.
+// explain returns the error for a page that could not be read: the gateway's, if that denied it, else the browser's.
 func (b *browsing) explain(err error, out backends.Result) error {
 	var load *browser.LoadError
 	switch {
 	case errors.Is(err, browser.ErrSelector):
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q, which was to be waited for, is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the selector to wait for, %q, is not a CSS selector", b.WaitFor), `use one such as "#content" or ".price"`)
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20)}).WithCause(err)
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page needs more than the browser's memory limit of %d MB", b.limits.RAM>>20)}).WithCause(err)
 	case errors.Is(err, browser.ErrNoAnswer):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", pipeline.FormatNumber(b.Timeout.Seconds())),
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server did not answer", pipeline.FormatNumber(b.Timeout.Seconds())),
 			Remedy: pipeline.Remedy{"raise it with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).WithCause(err)
 	case errors.Is(err, browser.ErrDownload):
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).WithCause(err)
 	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error() + ", by an authority that the browser does not know",
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error() + ", from an authority that the browser does not trust",
 			Remedy: pipeline.Remedy{"if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}).WithCause(err)
 	case !errors.As(err, &load) || !load.Network():
 		return fmt.Errorf("the page could not be read: %w", err)
@@ -164,7 +163,7 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	return err
 }
 
-// unreached is the error for a page that no server has sent, but the gateway in its place.
+// unreached returns the error for a page that the gateway sent in place of a server.
 func (b *browsing) unreached(got browser.Page) error {
 	host := b.host(got.URL)
 	var why *egress.Record
@@ -187,7 +186,7 @@ func (b *browsing) unreached(got browser.Page) error {
 	return &pipeline.Error{Stage: pipeline.StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: pipeline.Remedy{do}}
 }
 
-// answerFrom keeps of the page what may be told.
+// answerFrom converts the page to an answer, redacted.
 func (b *browsing) answerFrom(ctx context.Context, got browser.Page) (answer Browsed, err error) {
 	title, text, err := b.words(ctx, &got)
 	if err != nil {
@@ -215,8 +214,7 @@ func (b *browsing) answerFrom(ctx context.Context, got browser.Page) (answer Bro
 	return answer, nil
 }
 
-// host returns the host of a page, or else of the address that was asked for, in the spelling that policies decide
-// about.
+// host returns the host of a page, or else of the requested address, in the form that policies use.
 func (b *browsing) host(address string) string {
 	at, err := web.Parse(address)
 	if err != nil {
@@ -227,8 +225,8 @@ func (b *browsing) host(address string) string {
 	return pipeline.PackageSettings[Config](b.Pipeline).Policy.Decide(at.Hostname(), 443).Name
 }
 
-// words are a page's title and text in the format that was asked for. What a person sees of it is the browser's to say;
-// the rest is read like any page.
+// words returns a page's title and text in the requested format. The browser provides the visible text; other formats
+// are parsed as for any page.
 func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text string, err error) {
 	end := func(s string) string { return s }
 	if got.Cut {
@@ -236,13 +234,13 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 	}
 	title = page.SingleLine(got.Title, 300)
 	secret := b.Leases.Redact(got.Text) != got.Text
-	if secret && b.Format != page.Text { // in which markup may stand, such as <b> or **
+	if secret && b.Format != page.Text { // markup such as <b> or ** may split a secret
 		got.Notes = append(got.Notes, "a secret is on the page: it is returned as plain text, where all of it can be covered")
 	}
 	if secret || b.Format == page.Text {
 		return title, page.Clean(end(got.Text)), nil
 	}
-	layers := b.Outcome.Layers // the browser's, and not the reader's
+	layers := b.Outcome.Layers // of the browser, not of the reader
 	defer func() { b.Outcome.Layers = layers }()
 	a, err := readPage(ctx, b.Run, reader.Question{URL: got.URL, Type: "text/html; charset=utf-8", Format: b.Format, Body: []byte(end(got.HTML))})
 	if a.Page.Note != "" {

@@ -8,14 +8,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Bounds of the page cache. A page that is read in pieces has to stay the same page.
+// Bounds of the page cache. A page that is read in pieces must stay the same.
 const (
 	pageAge    = 10 * time.Minute
 	maxPages   = 64
 	pagesBytes = 32 << 20
 )
 
-// pageKey is a page as somebody asked for it. Namespaces share none.
+// pageKey identifies a requested page. Namespaces share none.
 type pageKey struct{ namespace, url, format string }
 
 // pageCache is a cache of pages, the newest last. The zero value is empty.
@@ -50,7 +50,7 @@ func (s *pageCache) addPage(key pageKey, k fetchedPage) {
 	s.tidy(time.Now())
 }
 
-// tidy drops what is too old, and the oldest of what is too much.
+// tidy drops expired pages, and the oldest of too many.
 func (s *pageCache) tidy(now time.Time) {
 	size, from := 0, len(s.all)
 	for from > 0 && len(s.all)-from < maxPages && now.Sub(s.all[from-1].at) < pageAge {
@@ -59,6 +59,6 @@ func (s *pageCache) tidy(now time.Time) {
 		}
 		from--
 	}
-	clear(s.all[:from]) // or the array keeps them
+	clear(s.all[:from]) // release them: the array stays
 	s.all = s.all[from:]
 }

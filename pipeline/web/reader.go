@@ -16,20 +16,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 )
 
-// What a reader gets for one page. Most take milliseconds and 20 MB.
+// Limits of a reader for one page. Most need milliseconds and 20 MB.
 const (
 	readerRAM  = 768 << 20
 	readerWall = 20 * time.Second
 	readerAt   = "/sandboxmcp"
-	// readerLimit has garbage collected before the kernel would end the reader for what it holds.
+	// readerLimit makes the garbage collector run before the kernel would kill the reader.
 	readerLimit = "GOMEMLIMIT=640MiB"
 )
 
-// maxInProcess bounds, in bytes, a page that is parsed in this process where there is no sandbox for it.
+// maxInProcess bounds a page that is parsed in this process without a sandbox, in bytes.
 const maxInProcess = 2 << 20
 
-// readPage has a page parsed in a sandbox: it was made by strangers, and so may be made for the parser. A parser
-// that dies of a page is the page's fault, and told as such; an error is of the sandbox.
+// readPage parses a page in a sandbox: strangers wrote it, possibly to attack the parser. A parser that dies is the
+// page's fault, and part of the answer; an error is about the sandbox.
 func readPage(ctx context.Context, r *pipeline.Run, q reader.Question) (reader.Answer, error) {
 	program := pipeline.PackageSettings[Config](r.Pipeline).Reader
 	if program == "" {
@@ -47,7 +47,7 @@ func readPage(ctx context.Context, r *pipeline.Run, q reader.Question) (reader.A
 	case ctx.Err() != nil:
 		return reader.Answer{}, context.Cause(ctx)
 	case end.Ended != backends.EndedOK:
-		return unreadAnswer(fmt.Sprintf("what reads pages has failed on this one (%s)", end.Ended)), nil
+		return unreadAnswer(fmt.Sprintf("the page reader failed on this page (%s)", end.Ended)), nil
 	}
 	a, err := reader.Parse(out.Bytes())
 	if err != nil {
@@ -56,7 +56,7 @@ func readPage(ctx context.Context, r *pipeline.Run, q reader.Question) (reader.A
 	return a, nil
 }
 
-// runReader starts a sandbox for one page. It sees no file but the program, and has no network.
+// runReader starts a sandbox for one page. It contains only the program, and has no network.
 func runReader(ctx context.Context, r *pipeline.Run, program string, question []byte, out *capped) (end backends.Result, err error) {
 	c, err := containment.Choose(r.Pipeline, "process", "", nil)
 	if err != nil {
@@ -65,31 +65,31 @@ func runReader(ctx context.Context, r *pipeline.Run, program string, question []
 	spec := backends.Spec{ID: pipeline.NewID(), Language: "shell", Profile: c.Base, Require: c.Requires,
 		Limits: backends.Limits{RAM: readerRAM, CPU: 1, Processes: 64, Disk: 1 << 20, Wall: readerWall}}
 	inside := readerAt
-	if c.Base == "landlock" { // which can't mount
+	if c.Base == "landlock" { // it can't mount
 		inside = program
 	}
-	if !slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(inside, dir) }) { // which every sandbox shows
+	if !slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(inside, dir) }) { // every sandbox shows these
 		spec.Mounts = []backends.Mount{{Host: program, Inside: inside}}
 	}
 	sandbox, err := c.Backend.Start(ctx, spec)
 	if err != nil {
-		return end, fmt.Errorf("start what reads pages: %w", err)
+		return end, fmt.Errorf("start the page reader: %w", err)
 	}
 	defer sandbox.Close()
 	end, err = sandbox.Exec(ctx, backends.Command{Args: []string{inside, role.PageReader}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
 	if err != nil {
-		return end, fmt.Errorf("start what reads pages: %w", err)
+		return end, fmt.Errorf("start the page reader: %w", err)
 	}
 	r.Outcome.Backend, r.Outcome.Profile, r.Outcome.Layers = c.Backend.Name(), c.Profile, slices.Clone(end.Contained.Layers)
 	return end, nil
 }
 
-// unreadAnswer is the answer about a page of which nothing can be told.
+// unreadAnswer returns the answer about a page that could not be read.
 func unreadAnswer(why string) reader.Answer {
 	return reader.Answer{Page: page.Page{Note: why}, Error: why}
 }
 
-// readHere parses in this process. Panics are caught; a page that takes long, or much memory, takes it from us.
+// readHere parses in this process. It recovers from panics; a page may cost time and memory of the server.
 func readHere(q reader.Question) (a reader.Answer) {
 	defer func() {
 		if recover() != nil {
@@ -102,7 +102,7 @@ func readHere(q reader.Question) (a reader.Answer) {
 	return reader.Read(q)
 }
 
-// capped keeps what is written to it, and no more than a bound.
+// capped keeps up to limit bytes written to it.
 type capped struct {
 	bytes.Buffer
 	limit int

@@ -1,6 +1,6 @@
-// Package web has the effects that read the web: Fetch and Search (web), whose pages are parsed in a sandbox (reader),
-// and Browse, which has a browser in a sandbox render one (browse decides, browse_run does). Package egress/web has how
-// pages are fetched and read.
+// Package web has the effects that read the web: Fetch and Search (web), whose pages are parsed in a sandbox
+// (reader), and Browse, which renders a page with a browser in a sandbox (browse decides, browse_run runs it).
+// Package egress/web fetches and parses pages.
 package web
 
 import (
@@ -21,37 +21,37 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Config is the policy for pages of the web. The zero value allows none.
+// Config is the policy for web pages. The zero value allows none.
 type Config struct {
 	Client  *web.Client   // nil: web tools are off
-	Policy  egress.Policy // what may be reached
-	Engines *web.Engines  // nil: there are none to ask
-	Timeout time.Duration // of one call; a caller can ask for less
-	// Reader is a program of this host that is a reader of pages when its one argument is role.PageReader. It runs in a
-	// sandbox of the backend "process", as the default profile has it. "" is where there is no such backend: pages
-	// are then parsed in this process, smaller ones only.
+	Policy  egress.Policy // allowed hosts
+	Engines *web.Engines  // search engines; nil: none
+	Timeout time.Duration // of one call; a caller can choose less
+	// Reader is a program of this host that parses pages when called with the single argument role.PageReader. It
+	// runs in a sandbox of the backend "process" with the default profile. "" means that this backend is missing:
+	// this process parses pages then, only smaller ones.
 	Reader string
 	// Browser is the path of a Chromium for Browse; "" looks for one.
 	Browser string
-	// Authorities are certificates, in DER, that the browser trusts beside its own: browsers don't look at what the rest
-	// of the machine trusts. Nil is none; it is called for each page.
+	// Authorities returns DER certificates that the browser trusts in addition to its own: browsers ignore those that
+	// the machine trusts. It is called for each page. May be nil.
 	Authorities func() [][]byte
 }
 
-// DefaultWebTimeout bounds a call where the operator does not.
+// DefaultWebTimeout bounds a call if the operator does not.
 const DefaultWebTimeout = 60 * time.Second
 
-// Fetch reads a page. It comes to a [Fetched]. What it returns was written by strangers: web.Fence marks it.
+// Fetch reads a page. Its answer is a [Fetched], whose text was written by strangers: web.Fence marks it.
 type Fetch struct {
 	Namespace string
 	URL       string
 	Format    string        // of package page; "" is Markdown
-	Offset    int           // bytes of the text to leave out
+	Offset    int           // bytes of the text to skip
 	MaxBytes  int           // of the text to return; 0 is all
 	Timeout   time.Duration // 0 is the operator's
 }
 
-// Fetched is a page that was read. The text is in the result's Stdout, as far as it was asked for.
+// Fetched is a page that was read. The requested part of the text is the result's Stdout.
 type Fetched struct {
 	URL       string // after redirects
 	Host      string
@@ -59,12 +59,12 @@ type Fetched struct {
 	Type      string
 	Title     string
 	Canonical string
-	Note      string // what could not be read
-	Total     int    // of the whole text
+	Note      string // note about unreadable parts
+	Total     int    // bytes of the whole text
 	Next      int
 }
 
-// IsEnabled reports whether any page of the web may be read.
+// IsEnabled reports whether web tools are on.
 func IsEnabled(p *pipeline.Pipeline) bool { return pipeline.PackageSettings[Config](p).Client != nil }
 
 func (q Fetch) Subject() pipeline.Subject { return pipeline.About("fetch_webpage", q.Namespace, "") }
@@ -83,7 +83,7 @@ func webTime(p *pipeline.Pipeline, asked time.Duration) time.Duration {
 	return limit
 }
 
-// checkEnabled refuses where the operator has not turned web tools on.
+// checkEnabled refuses a call if web tools are off.
 func checkEnabled(r *pipeline.Run) error {
 	if IsEnabled(r.Pipeline) {
 		return nil
@@ -91,7 +91,7 @@ func checkEnabled(r *pipeline.Run) error {
 	return pipeline.Refuse(pipeline.StageValidate, "web tools are off", "set ", remedy.Setting.With("web.enabled: true"))
 }
 
-// mayRead refuses an address that is none, or that would take a secret along.
+// mayRead refuses an invalid address, or one that contains a secret.
 func mayRead(r *pipeline.Run, address string) error {
 	if err := checkEnabled(r); err != nil {
 		return err
@@ -105,23 +105,23 @@ func mayRead(r *pipeline.Run, address string) error {
 	return nil
 }
 
-// checkSecrets refuses text that is to be sent out and has a secret of the namespace in it: nobody has lent it to this.
+// checkSecrets refuses to send text with a secret of the namespace, which was not leased for this.
 func checkSecrets(r *pipeline.Run, text string) error {
 	if r.Leases.Redact(text) == text {
 		return nil
 	}
-	return pipeline.Refuse(pipeline.StageEgress, "what would be sent has a secret of the namespace in it", "leave it out: a program can be lent secrets with ", remedy.Run)
+	return pipeline.Refuse(pipeline.StageEgress, "the request contains a secret of the namespace", "leave it out: programs get secrets with ", remedy.Run)
 }
 
-// trip is the outside of one call. Each decision is in the log before it has an effect.
+// trip returns the egress of one call. The log has each decision before it takes effect.
 func trip(r *pipeline.Run) *web.Trip {
 	return &web.Trip{Check: func(text string) error { return checkSecrets(r, text) }, Record: containment.DecisionRecorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, r.Clean)}
 }
 
-// addContacts lists what was decided.
+// addContacts adds the decisions to the result.
 func addContacts(r *pipeline.Run, t *web.Trip) { containment.AddDecisions(r, t.Contacts()) }
 
-// fetch reads a page, or goes on in one that was read a while ago.
+// fetch reads a page, or continues one in the cache.
 func fetch(ctx context.Context, r *pipeline.Run, q Fetch) (f Fetched, err error) {
 	at, err := web.Parse(q.URL)
 	if err != nil {
@@ -151,7 +151,7 @@ type fetchedPage struct {
 	status int
 }
 
-// read gets a page and makes text of it.
+// read fetches a page and converts it to text.
 func read(ctx context.Context, r *pipeline.Run, q Fetch) (k fetchedPage, err error) {
 	t := trip(r)
 	defer addContacts(r, t)
@@ -159,13 +159,13 @@ func read(ctx context.Context, r *pipeline.Run, q Fetch) (k fetchedPage, err err
 	if err != nil {
 		return k, webError(err)
 	}
-	body := []byte(r.Leases.Redact(string(got.Body))) // what becomes of it may hide a secret from who looks for one
+	body := []byte(r.Leases.Redact(string(got.Body))) // the conversion could hide a secret from redaction
 	a, err := readPage(ctx, r, reader.Question{URL: got.URL.String(), Type: got.Header.Get("Content-Type"), Format: q.Format, Body: body, Cut: got.Cut})
 	return fetchedPage{a.Page, got.URL, got.Status}, err
 }
 
-// pageRemedy returns the remedy for a page of this host that policy forbids. Neither an address nor a name of this
-// machine can be allowed.
+// pageRemedy returns the remedy for a page of a host that policy forbids. Addresses and names of this machine can't
+// be allowed.
 func pageRemedy(host string) pipeline.Remedy {
 	if host == "" {
 		return pipeline.Remedy{"correct the address, or read another page"}
@@ -177,7 +177,7 @@ func pageRemedy(host string) pipeline.Remedy {
 		"A server that a program starts is reached by that program, in the same ", remedy.Run, " or session, at 127.0.0.1; files come in with ", remedy.Input, ", and out with ", remedy.Stored}
 }
 
-// webError is a refusal of package web as one of ours.
+// webError converts a refusal of package egress/web.
 func webError(err error) error {
 	if no, is := errors.AsType[*web.Refused](err); is {
 		e := pipeline.Refuse(pipeline.StageEgress, no.Reason, no.Remedy...)
@@ -190,19 +190,19 @@ func webError(err error) error {
 	return err
 }
 
-// Search asks a search engine. It comes to [Hits]. What it returns was written by strangers: web.Fence marks it.
+// Search queries a search engine. Its answer is [Hits], whose text was written by strangers: web.Fence marks it.
 type Search struct {
 	Namespace string
 	Query     string
-	Limit     int      // of results; 0 is 10
-	Domains   []string // whose pages are results; none are all
+	Limit     int      // maximum number of results; 0 is 10
+	Domains   []string // restrict results to these domains; none is all
 	Timeout   time.Duration
 }
 
-// Hits are the answer to a Search.
+// Hits is the answer to a Search.
 type Hits struct {
-	Engine  string   // that answered
-	Passed  []string // why others did not, a sentence for each
+	Engine  string   // engine that answered
+	Passed  []string // reasons why others did not, one sentence each
 	Results []engine.Result
 }
 
@@ -228,13 +228,13 @@ func maySearch(r *pipeline.Run, q Search) error {
 	}
 	for _, d := range q.Domains {
 		if _, err := egress.NewPolicy([]string{d}, nil); err != nil {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.300q is no domain to search in", d), "name hosts like example.com")
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.300q is not a domain to search in", d), "name hosts like example.com")
 		}
 	}
 	return nil
 }
 
-// search asks the search engines, and cleans what they answer.
+// search queries the search engines, and redacts their answers.
 func search(ctx context.Context, r *pipeline.Run, q Search) (Hits, error) {
 	h := Hits{Results: []engine.Result{}}
 	t := trip(r)

@@ -140,7 +140,7 @@ func TestFetchSecrets(t *testing.T) {
 		before := r.hits.Load()
 		f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base + address})
 		var e *pipeline.Error
-		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "has a secret") {
+		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "contains a secret") {
 			t.Errorf("%s: %v", address, err)
 		}
 		if address != "/away" && r.hits.Load() != before {
@@ -229,7 +229,7 @@ func TestReader(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "<p>text") })
 	good := pipeline.PackageSettings[Config](r.Pipeline).Reader
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/false"
-	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "has failed on this one (exit)") {
+	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "failed on this page (exit)") {
 		t.Errorf("%v %+v", err, f)
 	}
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/echo"
@@ -345,7 +345,7 @@ func TestSearch(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "searxng: no results were recognized") || !strings.Contains(err.Error(), "brave: api.search.brave.com may not be reached") {
 		t.Errorf("%v", err)
 	}
-	if _, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x", Domains: []string{"a b"}}); err == nil || !strings.Contains(err.Error(), "is no domain") {
+	if _, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x", Domains: []string{"a b"}}); err == nil || !strings.Contains(err.Error(), "is not a domain") {
 		t.Errorf("%v", err)
 	}
 }

@@ -50,7 +50,7 @@ func (a Access) judge(d *rootedPath, f *os.File, kind uint32, st *unix.Stat_t) e
 		return deny(d.asked, "is %s, and not %s", kinds[got], kinds[kind])
 	}
 	if slices.Contains(kernels, uint32(system.Type)) {
-		return deny(d.asked, "is no file of a disk, but something that the kernel shows or obeys")
+		return deny(d.asked, "is not on a disk: it is a file of the kernel")
 	}
 	here := d.spot
 	if here.real, err = nameOf(f); err != nil {
