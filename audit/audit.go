@@ -29,6 +29,9 @@
 // file beside it by older copies; and any change by an owner of the key. A newer checkpoint in a place where the
 // attacker cannot write reveals these: package witness pushes it there.
 //
+// Files: append and writer write rows, sign and signing sign checkpoints, rotate starts files, verify checks them, rows,
+// find and latest read, and proof proves a row; owed and acknowledged keep what could not be written.
+//
 // The parts of a log are in the packages below: signed roots (checkpoint), the tree of hashes (merkle), compressed rows
 // (pack), and the database (schema).
 //

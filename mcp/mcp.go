@@ -1,7 +1,8 @@
 // Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, each in a file of its name.
 //
 // New builds a server from the table of tools. Package mcp/rpc receives a message and speaks the protocol. The
-// arguments of a call are checked against the form of its tool, and the call waits for earlier calls of its session.
+// arguments of a call are checked against the form of its tool, and it gets its place in the line of its session
+// (call), where it waits in package pipeline/run (queue) or session.
 // The tool's handler builds a request, runs it in the pipeline, and returns the outcome as rendered by mcp/answer.
 // Package mcp/ask asks for a person's approval; mcp/resource reads the results of runs. A failed program is a result;
 // an error is the server's, and says what to do about it.

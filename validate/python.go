@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// Interpreter sends requests to a contained Python that runs PythonAnalyser, since Python's parser is large and old,
+// Interpreter sends requests to a contained Python that runs PythonAnalyser (python/serve.py), since Python's parser is large and old,
 // and the code untrusted.
 type Interpreter interface {
 	// Analyse sends one request, JSON without its length, and returns the answer, without parsing either. It may be called

@@ -23,7 +23,7 @@ type overlays struct {
 	known map[uint64]error // by device; nil where it does
 }
 
-// chooseProposal decides whether a workspace with proposed changes is an overlay or a copy.
+// chooseProposal decides whether a workspace with proposed changes is an overlay, which root mounts, or a copy.
 func (s *Sandbox) chooseProposal(ctx context.Context) (err error) {
 	switch {
 	case !s.host.Propose:

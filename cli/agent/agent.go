@@ -1,5 +1,7 @@
 // Package agent implements the command agent: a whole coding agent in a sandbox, which works on a project.
 //
+// The table of agents, with their hosts and keys, is cli/setup/agents.go.
+//
 // Order of the files: agent has the commands; session makes the request of one; program finds the agent's files on this
 // machine, home has its home, policy the project's own policy, registries the hosts of package registries, and watch
 // bounds what it writes outside of the sandbox's own disk.

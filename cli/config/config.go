@@ -2,6 +2,9 @@
 //
 // A setting comes from the strongest of its sources: flags, environment, configuration file, default. Load ignores
 // nothing: an unknown key, a value of the wrong type or out of range is an error that names its place.
+//
+// A setting is a field here, and its tag has the default, the range and the description; http and containers have the
+// fields of their sections. load has the defaults that depend on the machine, file reads YAML, settings reads tags.
 package config
 
 import (

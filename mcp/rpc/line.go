@@ -17,11 +17,11 @@ type inputLine struct {
 }
 
 // readLines calls handle with each line until in ends or handle returns false.
-func readLines(in io.Reader, take func(inputLine) (more bool)) {
+func readLines(in io.Reader, handle func(inputLine) (more bool)) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		l, err := readLine(r)
-		if len(l.text) > 0 && !take(l) {
+		if len(l.text) > 0 && !handle(l) {
 			return
 		}
 		if err != nil { // io.EOF, or an unreadable stdin: both end the connection

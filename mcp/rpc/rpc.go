@@ -2,8 +2,9 @@
 // to a client's user. It knows no tools: a Config supplies them.
 //
 // A message arrives as a line of standard input or as the body of an HTTP request. It is parsed, admitted by the
-// rules of its protocol version, and registered, so that its client can cancel it. A goroutine per request dispatches
-// it by method and encodes the response. Progress and questions go to the same stream before the response.
+// rules of its protocol version, and registered, so that its client can cancel it. Its arguments are checked by the
+// reading goroutine (Config.Prepare), in the order of arrival. A goroutine per request dispatches it by method and
+// encodes the response. Progress and questions go to the same stream before the response.
 //
 // The files in order, each of which calls those behind it: rpc, http, http_sse, http_plain, http_body, http_session,
 // http_response, stdio, task, dispatch, plain, era, progress, client, message, line, find_id, held.

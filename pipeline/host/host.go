@@ -13,6 +13,10 @@
 // A limit: a command has all rights of the server's user on this machine. Allowing it means trusting it with that, with
 // its inputs, and with all that its words imply: "make" runs the commands in a file that somebody may write meanwhile.
 // The words bound an agent's requests; the kernel does not.
+//
+// Files: exec is the effect, decide says whether a command may run, pattern matches words, star lists the programs that
+// may have no star, program finds and checks the file, run starts it, and cage limits it; read, write, list and copy are
+// the effects on files.
 package host
 
 import (
