@@ -59,7 +59,7 @@ var parseTree = sync.OnceValues(func() (files []goFile, err error) {
 })
 
 // plainDirs are the directories that pass all rules of this file. The others follow.
-var plainDirs = []string{"audit/", "backends/", "cli/", "mcp/", "signer/", "validate/", "vault/"}
+var plainDirs = []string{"audit/", "backends/", "cli/", "egress/", "mcp/", "signer/", "validate/", "vault/"}
 
 // checkRule fails for each finding of rule in the directories, and if rule finds nothing in the broken source.
 func checkRule(t *testing.T, rule func([]goFile) []string, broken string, dirs ...string) {
@@ -131,7 +131,7 @@ func TestMessagesSayIsNotA(t *testing.T) {
 		}
 		return findings
 	}
-	checkRule(t, rule, "package p\n\nvar message = \"127.0.0.1 is no port\"\n", plainDirs...)
+	checkRule(t, rule, "package p\n\nvar message = \"127.0.0.1 is no port\"\n", "")
 }
 
 // maxClauses are the clauses with what, who or whoever that the comments of the tree may have, where no noun says it.

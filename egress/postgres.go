@@ -80,7 +80,7 @@ func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *t
 	case s == protoOther && answer != answerTLS:
 		c.splice(server, client)
 	case why == "":
-		c.recordRefusal(ctx, "what followed PostgreSQL's request for encryption is no PostgreSQL")
+		c.recordRefusal(ctx, "what followed PostgreSQL's request for encryption is not PostgreSQL")
 	default:
 		c.recordRefusal(ctx, why)
 	}

@@ -108,7 +108,7 @@ func TestCells(t *testing.T) {
 		t.Errorf("got %q, %+v", response, res)
 	}
 	if res, _ := r.exec(info.ID, "if"); res.ExitCode != 1 || res.Error == nil || res.Error.Type != "SyntaxError" {
-		t.Errorf("what is no code: %+v", res)
+		t.Errorf("an empty cell: %+v", res)
 	}
 	dir := t.TempDir()
 	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo x > f.txt", Artifacts: dir}, unheard); err != nil {

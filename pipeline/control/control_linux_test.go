@@ -258,7 +258,7 @@ func TestBadRequests(t *testing.T) {
 				t.Errorf("got %d %s, want %d", status, body, tt.status)
 			}
 			if status >= 400 && status != 503 && strings.HasPrefix(tt.text, "POST") && !json.Valid([]byte(body)) {
-				t.Errorf("%s is no JSON", body)
+				t.Errorf("%s is not JSON", body)
 			}
 		})
 	}

@@ -183,7 +183,7 @@ func TestFilesFail(t *testing.T) {
 		}
 	}
 	if _, err := r.PutFiles(t.Context(), info.ID, "kept/p", tarOf(1, 1)); !errors.As(err, &f) || f.Status != 422 {
-		t.Errorf("into what is no directory: %v", err)
+		t.Errorf("into a file: %v", err)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestClient(t *testing.T) {
 		"nobody is believed":          {nil, "192.0.2.1:99", []string{"10.0.0.1"}, []string{"for=10.0.0.1"}, "192.0.2.1"},
 		"nor on this machine":         {nil, "127.0.0.1:99", []string{"10.0.0.1"}, nil, "127.0.0.0/8"},
 		"nor on a Unix socket":        {nil, "@", []string{"10.0.0.1"}, nil, "unix"},
-		"nor who is no proxy":         {proxies, "192.0.2.1:99", []string{"10.0.0.1"}, nil, "192.0.2.1"},
+		"nor who is not a proxy":      {proxies, "192.0.2.1:99", []string{"10.0.0.1"}, nil, "192.0.2.1"},
 		"127/8 is one":                {nil, "127.9.8.7:99", nil, nil, "127.0.0.0/8"},
 		"mapped":                      {nil, "[::ffff:192.0.2.1]:99", nil, nil, "192.0.2.1"},
 		"mapped loopback":             {nil, "[::ffff:127.1.2.3]:99", nil, nil, "127.0.0.0/8"},
@@ -43,7 +43,7 @@ func TestClient(t *testing.T) {
 		"both":                        {proxies, "10.0.0.2:99", []string{"192.0.2.9"}, []string{`for=198.51.100.7`}, "10.0.0.2"},
 		"Unix":                        {[]string{"unix"}, "@", []string{"198.51.100.7, 192.0.2.9"}, nil, "192.0.2.9"},
 		"Unix, nonsense":              {[]string{"unix"}, "", []string{"nonsense"}, nil, "unix"},
-		"Unix is no TCP":              {[]string{"unix"}, "192.0.2.1:99", []string{"192.0.2.9"}, nil, "192.0.2.1"},
+		"Unix is not TCP":             {[]string{"unix"}, "192.0.2.1:99", []string{"192.0.2.9"}, nil, "192.0.2.1"},
 	} {
 		p, err := ParseProxies(tt.proxies)
 		if err != nil {

@@ -170,7 +170,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if err := CheckRows([]string{QueueBackpressure}); err == nil || !strings.Contains(err.Error(), "execution.refused") {
-		t.Errorf("an event that is no row: %v", err)
+		t.Errorf("an event that is not a row: %v", err)
 	}
 	if err := Check(Names()); err != nil {
 		t.Error(err)

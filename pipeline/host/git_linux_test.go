@@ -125,7 +125,7 @@ func TestGitPlaces(t *testing.T) {
 			file(t, dir+"/real /config", evil)
 			file(t, dir+"/.git", "gitdir: real \n")
 		},
-		"above a .git that is no repository": func(dir string) {
+		"above a .git that is not a repository": func(dir string) {
 			gitIn(t, filepath.Dir(dir), "init", "-q")
 			file(t, filepath.Dir(dir)+"/.git/config", evil)
 			file(t, dir+"/.git/x", "")
@@ -195,7 +195,7 @@ func TestGitHostileFiles(t *testing.T) {
 			_ = os.Remove(name)
 			must(t, tt.make(name))
 			if why := doubtOf(t, dir); why == "" && tt.file != ".git" { // and it is not waited for
-				t.Error("it is no doubt")
+				t.Error("there is no doubt")
 			}
 		})
 	}

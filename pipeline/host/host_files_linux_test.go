@@ -130,7 +130,7 @@ func TestHostReadParts(t *testing.T) {
 	}
 	binary := h.writeFile(t, "b.bin", "\xff\xfe\x00")
 	if _, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: binary, Encoding: "text"}); err == nil || !strings.Contains(err.Error(), "base64") {
-		t.Errorf("what is no text: %v", err)
+		t.Errorf("binary content: %v", err)
 	}
 	got, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: binary, Offset: 1, Max: 1})
 	if err != nil || got.Text || string(got.Content) != "\xfe" || got.Next != 2 || got.Total != 3 {

@@ -130,7 +130,7 @@ func TestWrongTokens(t *testing.T) {
 		wantStatus(t, "a token that nobody has used yet", request(c, bearer(fresh)...), 200)
 		wantStatus(t, "a JWT that nobody has used yet", request(c, jwt(nil)...), 200)
 		wantStatus(t, "nothing", request(c), 401)
-		wantStatus(t, "a token that has expired is no guess", request(c, bearer(expired)...), 401)
+		wantStatus(t, "a token that has expired is not a guess", request(c, bearer(expired)...), 401)
 		wantStatus(t, "nor is such a JWT", request(c, jwt(claims{"exp": time.Now().Add(-time.Hour).Unix()})...), 401)
 		wantStatus(t, "another address", request(c, append(bearer(wrongSecret(token)), "Remote", "192.0.2.2:1")...), 401)
 		time.Sleep(failEvery)

@@ -39,7 +39,7 @@ func TestE2BSpelling(t *testing.T) {
 		}
 	}
 	if got := ToE2B("smcp_nothing"); got != "" {
-		t.Errorf("what is no token became %q", got)
+		t.Errorf("an invalid token became %q", got)
 	}
 }
 

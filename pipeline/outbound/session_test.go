@@ -142,7 +142,7 @@ func TestClear(t *testing.T) {
 		}
 	}
 	if n := namesOf([]string{"10.0.0.1"}); n.allows("10.0.0.1", 443) {
-		t.Error("what is no name")
+		t.Error("an invalid name")
 	}
 }
 

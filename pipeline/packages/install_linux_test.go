@@ -168,7 +168,7 @@ func TestFailures(t *testing.T) {
 		{"wrong hash", "python", "forged", "HASHES"},
 		{"needs to be built", "python", "built", "only wheels are installed"},
 		{"file from elsewhere", "python", "direct", "403"},
-		{"needs to be built, from an address", "python", "sneaky", "only wheels are fetched"},
+		{"needs to be built, from an address", "python", "sneaky", "only wheels are allowed"},
 		{"unknown version", "node", "greet@9", "ETARGET"},
 		{"wrong hash", "node", "forged", "EINTEGRITY"},
 		{"file from elsewhere", "node", "direct", "E403"},

@@ -177,7 +177,7 @@ func TestNotInImage(t *testing.T) {
 			!strings.Contains(refusal.Reason, "the image of docker for "+language+" lacks "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
 			t.Errorf("%s: got %v", language, err)
 		}
-		if _, err := s.readConfiguration(t.Context(), language, ""); err == nil || !strings.Contains(err.Error(), program+" is not on this host") {
+		if _, err := s.readConfiguration(t.Context(), language, ""); err == nil || !strings.Contains(err.Error(), program+" is missing on this host") {
 			t.Errorf("%s: got %v", language, err)
 		}
 	}

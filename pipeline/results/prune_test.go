@@ -156,7 +156,7 @@ func TestMeasure(t *testing.T) {
 		save(t, s, id, fmt.Sprintf("\xff%d/b", i), "x")
 	}
 	if got := measure(s.c.Dir, id).size; got < 20*2*block {
-		t.Errorf("%d bytes, with 20 files in directories whose names are no text", got)
+		t.Errorf("%d bytes, with 20 files in directories whose names are not text", got)
 	}
 }
 
