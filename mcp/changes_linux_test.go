@@ -3,10 +3,12 @@ package mcp
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
@@ -149,4 +151,23 @@ func TestWorkspaceOfSession(t *testing.T) {
 	if read("app", "a.txt") != "one\ntwo\nthree\n" {
 		t.Errorf("a conflict was applied: %q", read("app", "a.txt"))
 	}
+}
+
+// A workspace that is a linked worktree works with git: its repository is shown read-only beside it.
+func TestLinkedWorktree(t *testing.T) {
+	git, base := hosttest.Program(t, "git"), t.TempDir()
+	script := "git init -q main && cd main && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first-commit && git worktree add -q ../linked"
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir, cmd.Env = base, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "PATH="+filepath.Dir(git)+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	r := newRig(t, func(cfg *Config) {
+		*pipeline.EnsureSettings[workspace.Config](&cfg.Pipeline.Config) = workspace.Config{Dir: t.TempDir(),
+			Named: map[string]workspace.Named{"app": {Name: "app", Path: filepath.Join(base, "linked"), Changes: workspace.AskPerson}}}
+	})
+	p := r.hello("2025-11-25", `{}`)
+	contains(t, p.tool("execute_code", `{"language":"shell","code":"git log --oneline","workspace":"app"}`).text, "first-commit")
+	id := sessionOf.FindStringSubmatch(p.tool("create_session", `{"language":"shell","workspace":"app"}`).text)[1]
+	contains(t, p.tool("execute_code", fmt.Sprintf(`{"session_id":%q,"code":"git log --oneline"}`, id)).text, "first-commit")
 }

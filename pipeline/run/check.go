@@ -46,7 +46,7 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 		if c.project, err = workspace.FindNamed(r.Pipeline, q.Namespace, q.Project); err != nil {
 			return c, err
 		}
-		q.Workspace = c.project.Mount()
+		q.Workspace, q.Mounts = c.project.Mount(), slices.Concat(q.Mounts, c.project.Mounts())
 	}
 	if q.Workspace.Propose {
 		if err := workspace.CheckProposal(r.Pipeline); err != nil {

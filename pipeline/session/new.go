@@ -271,7 +271,8 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 		if q.Pause || q.Files != "" {
 			return c, pipeline.Refuse(pipeline.StageValidate, "a session in a workspace can't be paused or have the files of another one", "start it without one of the two")
 		}
-		if err := containment.Overlap(r.Pipeline, []backends.Mount{c.project.Mount()}, nil); err != nil {
+		c.mounts = slices.Concat(c.mounts, c.project.Mounts())
+		if err := containment.Overlap(r.Pipeline, append(slices.Clone(c.mounts), c.project.Mount()), nil); err != nil {
 			return c, err
 		}
 	}

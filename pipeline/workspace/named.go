@@ -57,6 +57,14 @@ func (n Named) Mount() backends.Mount {
 	return backends.Mount{Host: n.Path, Propose: n.Changes != ReadOnly}
 }
 
+// Mounts returns what git needs beside the directory, see Repository.
+func (n Named) Mounts() []backends.Mount {
+	if m, found := Repository(n.Path); found {
+		return []backends.Mount{m}
+	}
+	return nil
+}
+
 // HasNamed reports whether the operator has named a directory.
 func HasNamed(p *pipeline.Pipeline) bool {
 	return len(pipeline.PackageSettings[Config](p).Named) > 0
