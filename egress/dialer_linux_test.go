@@ -74,7 +74,7 @@ func TestDial(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	for _, port := range []int{0, -1, 65536, 65536 + at.Port} {
-		if conn, err := d.Dial(t.Context(), "one.example", port); err == nil || conn != nil || !strings.Contains(err.Error(), "no TCP port") {
+		if conn, err := d.Dial(t.Context(), "one.example", port); err == nil || conn != nil || !strings.Contains(err.Error(), "not a TCP port") {
 			t.Errorf("port %d: %v", port, err)
 		}
 	}

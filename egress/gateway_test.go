@@ -549,7 +549,7 @@ func TestTooMany(t *testing.T) {
 		held = append(held, conn)
 	}
 	w.mustRefuse("a.test")
-	w.refused("3 connections at once")
+	w.refused("the limit of 3 connections")
 	_ = held[0].Close()
 	hosttest.Until(t, "there is room again", func() bool {
 		conn, err := w.dialName("a.test")

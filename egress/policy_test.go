@@ -66,9 +66,9 @@ func TestDecide(t *testing.T) {
 		{"homograph", "ex\u0430mple.com", 443, false, "not among"}, // Cyrillic a
 		{"underscore", "a_b.example.com", 443, true, ""},
 		{"single label", "intranet", 80, true, ""},
-		{"port 0", "example.com", 0, false, "no TCP port"},
-		{"negative port", "example.com", -443, false, "no TCP port"},
-		{"port too large", "example.com", 65536 + 443, false, "no TCP port"},
+		{"port 0", "example.com", 0, false, "not a TCP port"},
+		{"negative port", "example.com", -443, false, "not a TCP port"},
+		{"port too large", "example.com", 65536 + 443, false, "not a TCP port"},
 		{"unknown", "unknown.test", 22, false, "ask for the domain unknown.test:22"},
 	}
 	for _, tt := range tests {
