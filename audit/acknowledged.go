@@ -89,7 +89,8 @@ func (l *Log) findLoss(ctx context.Context) (*loss, error) {
 	}
 	var head, nanos int64
 	var hash []byte
-	err = f.db.QueryRowContext(ctx, "SELECT seq, time, hash FROM audit WHERE seq <= ? ORDER BY seq DESC LIMIT 1", acked.seq).Scan(&head, &nanos, &hash)
+	err = f.db.QueryRowContext(ctx, "SELECT seq, time, hash FROM audit WHERE seq <= ? ORDER BY seq DESC LIMIT 1", acked.seq).Scan(&head,
+		&nanos, &hash)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &loss{First: f.first, Last: acked.seq, Until: acked.time}, nil
@@ -109,7 +110,8 @@ func (l *Log) recordLoss(ctx context.Context) error {
 	if lost, err := l.findLoss(ctx); lost == nil {
 		return err
 	}
-	f, err := statefile.LockFile(ctx, l.acknowledgedPath(), false, owedWait) // otherwise two processes that open the log would both write the row
+	// otherwise two processes that open the log would both write the row
+	f, err := statefile.LockFile(ctx, l.acknowledgedPath(), false, owedWait)
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,8 @@ func (l *Log) recordLoss(ctx context.Context) error {
 		err = errors.Join(f.Truncate(0), f.Sync())
 	}
 	if l.signing.Log != nil && rows != nil {
-		l.signing.Log.Error("the audit log has lost rows that were acknowledged: its -wal file was cut, damaged or deleted, or an older copy was put in its place",
+		l.signing.Log.Error("the audit log has lost rows that were acknowledged: its -wal file was cut, damaged or deleted, or an older copy "+
+			"was put in its place",
 			"log", l.path, "first", lost.First, "last", lost.Last, "since", lost.Since, "recorded in row", rows[0].Seq)
 	}
 	return err
@@ -136,7 +139,8 @@ func (v *verification) compareAcknowledged(r rowPosition) *Bad {
 	}
 	first := v.proven.size + 1
 	v.chain.next, v.chain.head = first, v.proven.head
-	return &Bad{first, fmt.Sprintf("was rewritten, or one of those after it up to row %d, which is not the one that was acknowledged at %s, or that was lost before others "+
+	return &Bad{first, fmt.Sprintf("was rewritten, or one of those after it up to row %d, which is not the one that was acknowledged at "+
+		"%s, or that was lost before others "+
 		"took its place", r.seq, v.acknowledged.time.Format(time.RFC3339))}
 }
 

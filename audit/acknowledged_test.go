@@ -135,7 +135,8 @@ func TestAcknowledgedBefore(t *testing.T) {
 	}
 	torn := bytes.Clone(newest)
 	clear(torn[acked.seq%slots*slotSize+slotSize/2:][:slotSize/2])
-	for name, content := range map[string][]byte{"newest": newest, "older": older, "torn": torn, "empty": {}, "cut": newest[:100], "none": nil} {
+	for name, content := range map[string][]byte{"newest": newest, "older": older, "torn": torn, "empty": {}, "cut": newest[:100],
+		"none": nil} {
 		err := os.WriteFile(acknowledgedPath(path), content, 0o600)
 		if content == nil {
 			err = os.Remove(acknowledgedPath(path))
@@ -171,7 +172,8 @@ func TestAcknowledgedIsAnother(t *testing.T) {
 	if err := os.WriteFile(acknowledgedPath(path), acked.slot(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := verify(t, path, VerifyOptions{}); r.Bad == nil || r.Bad.Seq != 1 || !strings.Contains(r.Bad.Why, "up to row 5, which is not the one") {
+	if r := verify(t, path, VerifyOptions{}); r.Bad == nil || r.Bad.Seq != 1 ||
+		!strings.Contains(r.Bad.Why, "up to row 5, which is not the one") {
 		t.Errorf("%+v, bad %+v", r, r.Bad)
 	}
 	openSigned(t, path, signing(0)).Close()

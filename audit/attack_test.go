@@ -77,38 +77,51 @@ func TestAttack(t *testing.T) {
 		{"hash edited", "UPDATE audit SET hash = zeroblob(32) WHERE seq = 900", 900, "edited"},
 		{"a row of another type, in a table that looks untouched", `PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'audit';
 			PRAGMA writable_schema = RESET; UPDATE audit SET time = 'noon' WHERE seq = 900;
-			PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'audit'; PRAGMA writable_schema = RESET`, 900, "cannot be read"},
+			PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'audit'; PRAGMA writable_schema = RESET`, 900,
+			"cannot be read"},
 		{"seq edited", "UPDATE audit SET seq = 99999 WHERE seq = 1622", 1622, "missing"},
 		{"first deleted", "DELETE FROM audit WHERE seq = 1", 1, "missing"},
 		{"middle deleted", "DELETE FROM audit WHERE seq BETWEEN 900 AND 999", 900, "missing"},
 		{"last deleted", "DELETE FROM audit WHERE seq = 1622", 1622, "is missing"},
 		{"all deleted", "DELETE FROM audit", 1, "is missing"},
-		{"swapped", "UPDATE audit SET seq = -1 WHERE seq = 800; UPDATE audit SET seq = 800 WHERE seq = 801; UPDATE audit SET seq = 801 WHERE seq = -1", 800, "moved here"},
-		{"replaced", "REPLACE INTO audit SELECT seq, time, 'x', run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 900", 900, "edited"},
+		{"swapped", "UPDATE audit SET seq = -1 WHERE seq = 800; UPDATE audit SET seq = 800 WHERE seq = 801; UPDATE audit SET seq = 801 " +
+			"WHERE seq = -1", 800, "moved here"},
+		{"replaced", "REPLACE INTO audit SELECT seq, time, 'x', run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 900", 900,
+			"edited"},
 		{"the end cut off", "DELETE FROM audit WHERE seq > 1500", 1501, "is missing"},
-		{"the end cut off, with its checkpoints", "DELETE FROM audit WHERE seq > 1222; DELETE FROM checkpoints WHERE size > 1222; DELETE FROM tree WHERE (position + 1) << level > 1222", 1223, "older copy"},
+		{"the end cut off, with its checkpoints", "DELETE FROM audit WHERE seq > 1222; DELETE FROM checkpoints WHERE size > 1222; DELETE FROM " +
+			"tree WHERE (position + 1) << level > 1222", 1223, "older copy"},
 		{"rewritten from a row on", rewriteFrom(t, original, 1300), 1223, "was rewritten, or one of those after it up to row 1422"},
-		{"rewritten, newer checkpoints deleted", rewriteFrom(t, original, 1300) + "; DELETE FROM checkpoints WHERE size > 1222; DELETE FROM tree WHERE (position + 1) << level > 1222", 1223, "the checkpoint in "},
+		{"rewritten, newer checkpoints deleted", rewriteFrom(t, original, 1300) + "; DELETE FROM checkpoints WHERE size > 1222; DELETE FROM " +
+			"tree WHERE (position + 1) << level > 1222", 1223, "the checkpoint in "},
 		{"last rewritten", rewriteFrom(t, original, 1622), 1423, "was rewritten, or one of those after it up to row 1622"},
 		{"a link edited", "UPDATE audit SET prev = x'00000000' WHERE seq = 900", 899, "was replaced, or rows behind it were taken out"},
-		{"a receipt edited", "UPDATE audit SET data = " + repacked(string(rows[905].Data), []byte("{}")) + " WHERE seq = 906", 906, "another receipt"},
-		{"a receipt deleted", "UPDATE audit SET receipt = NULL, data = " + repacked(string(rows[905].Data), nil) + " WHERE seq = 906", 906, "lost its receipt"},
+		{"a receipt edited", "UPDATE audit SET data = " + repacked(string(rows[905].Data), []byte("{}")) + " WHERE seq = 906", 906,
+			"another receipt"},
+		{"a receipt deleted", "UPDATE audit SET receipt = NULL, data = " + repacked(string(rows[905].Data), nil) + " WHERE seq = 906", 906,
+			"lost its receipt"},
 		{"a signature deleted", "UPDATE audit SET receipt = NULL WHERE seq = 906", 906, "cannot be read: row 906"},
 		{"a signature edited", "UPDATE audit SET receipt = x'0101' WHERE seq = 906", 906, "cannot be read: row 906"},
-		{"a receipt added", "UPDATE audit SET receipt = x'00', data = " + repacked(string(rows[906].Data), []byte("{}")) + " WHERE seq = 907", 907, "a receipt of which it says nothing"},
-		{"receipts swapped", "UPDATE audit SET data = " + repacked(string(rows[905].Data), []byte(`{"payload":"receipt of r11"}`)) + " WHERE seq = 906", 906, "another receipt"},
+		{"a receipt added", "UPDATE audit SET receipt = x'00', data = " + repacked(string(rows[906].Data), []byte("{}")) + " WHERE seq = 907",
+			907, "a receipt of which it says nothing"},
+		{"receipts swapped", "UPDATE audit SET data = " + repacked(string(rows[905].Data), []byte(`{"payload":"receipt of r11"}`)) +
+			" WHERE seq = 906", 906, "another receipt"},
 		{"data that can't be unpacked", "UPDATE audit SET data = zeroblob(9) WHERE seq = 900", 900, "cannot be read: row 900"},
 		{"data without end", fmt.Sprintf("UPDATE audit SET data = x'%x' WHERE seq = 900", bomb(t)), 900, "cannot be read: row 900"},
 		{"the dictionary edited", "UPDATE dictionary SET text = zeroblob(length(text))", 1, ""},
 		{"the dictionary deleted", "DELETE FROM dictionary", 1, "cannot be read: the dictionary"},
 		{"the dictionary without end", "UPDATE dictionary SET text = zeroblob(100000000)", 1, "cannot be read: the dictionary"},
-		{"a checkpoint edited", "UPDATE checkpoints SET note = replace(note, '1222', '1223') WHERE size = 1222", 1222, "signature does not match"},
+		{"a checkpoint edited", "UPDATE checkpoints SET note = replace(note, '1222', '1223') WHERE size = 1222", 1222,
+			"signature does not match"},
 		{"a checkpoint moved", "UPDATE checkpoints SET size = 1221 WHERE size = 1222", 1221, "for another row"},
 		{"a checkpoint emptied", "UPDATE checkpoints SET note = '' WHERE size = 1222", 1222, "not a signed checkpoint"},
-		{"a checkpoint's signature edited", "UPDATE checkpoints SET note = substr(note, 1, length(note) - 8) || 'AAAAAA=' || char(10) WHERE size = 1222", 1222, "the checkpoint there was changed"},
-		{"a checkpoint by another key", "UPDATE checkpoints SET note = '" + string(forge(t, notes[1])) + "' WHERE size = 1422", 1422, "no known key"},
+		{"a checkpoint's signature edited", "UPDATE checkpoints SET note = substr(note, 1, length(note) - 8) || 'AAAAAA=' || char(10) WHERE " +
+			"size = 1222", 1222, "the checkpoint there was changed"},
+		{"a checkpoint by another key", "UPDATE checkpoints SET note = '" + string(forge(t, notes[1])) + "' WHERE size = 1422", 1422,
+			"no known key"},
 		{"a checkpoint for more rows", "INSERT INTO checkpoints SELECT 9999, note FROM checkpoints WHERE size = 1622", 1623, "is missing"},
-		{"a checkpoint for less than nothing", "INSERT INTO checkpoints SELECT -5, note FROM checkpoints WHERE size = 1622", 0, "a checkpoint for -5 rows"},
+		{"a checkpoint for less than nothing", "INSERT INTO checkpoints SELECT -5, note FROM checkpoints WHERE size = 1622", 0,
+			"a checkpoint for -5 rows"},
 		{"the tree edited", "UPDATE tree SET hash = zeroblob(32) WHERE level = 8 AND position = 4", 0, "another hash over rows 1025 to 1280"},
 		{"the tree cut", "DELETE FROM tree WHERE level = 9 AND position = 1", 0, "lost its hash over rows 513 to 1024"},
 		{"the tree grown", "INSERT INTO tree VALUES (8, 6, zeroblob(32))", 0, "11 hashes instead of 10"},
@@ -228,7 +241,8 @@ func TestAttackFiles(t *testing.T) {
 	}{
 		{"an older copy of the database", func(path string) error { return copyTo(older, path) }, "row 1623 is missing", ""},
 		{"an older copy of database, checkpoint and what was acknowledged", func(path string) error {
-			return errors.Join(copyTo(older, path), copyTo(older+"-checkpoint", path+"-checkpoint"), copyTo(acknowledgedPath(older), acknowledgedPath(path)))
+			return errors.Join(copyTo(older, path), copyTo(older+"-checkpoint", path+"-checkpoint"),
+				copyTo(acknowledgedPath(older), acknowledgedPath(path)))
 		}, "", "row 1623 is missing"},
 		{"an older copy of database and checkpoint", func(path string) error {
 			return errors.Join(copyTo(older, path), copyTo(older+"-checkpoint", path+"-checkpoint"))
@@ -240,7 +254,8 @@ func TestAttackFiles(t *testing.T) {
 		}, "remark", "row 1623 is missing"},
 		{"the checkpoint file deleted", func(path string) error { return os.Remove(path + "-checkpoint") }, "remark", "remark"},
 		{"the checkpoint file emptied", func(path string) error { return os.WriteFile(path+"-checkpoint", nil, 0o600) }, "remark", "remark"},
-		{"the checkpoint file is garbage", func(path string) error { return os.WriteFile(path+"-checkpoint", []byte("x\n"), 0o600) }, "row 0 the checkpoint in", ""},
+		{"the checkpoint file is garbage", func(path string) error { return os.WriteFile(path+"-checkpoint", []byte("x\n"), 0o600) },
+			"row 0 the checkpoint in", ""},
 		{"the checkpoint file by another key", func(path string) error {
 			return os.WriteFile(path+"-checkpoint", forge(t, newest), 0o600)
 		}, "no known key", ""},
@@ -286,7 +301,8 @@ func TestAttackFiles(t *testing.T) {
 			if test.external == "" {
 				test.external = test.alone
 			}
-			for want, o := range map[*string]VerifyOptions{&test.alone: {Keys: keys('a')}, &test.external: {Keys: keys('a'), Checkpoints: append(notes, newest)}} {
+			for want, o := range map[*string]VerifyOptions{&test.alone: {Keys: keys('a')},
+				&test.external: {Keys: keys('a'), Checkpoints: append(notes, newest)}} {
 				l, err := Open(t.Context(), path)
 				var r Report
 				if err == nil {
@@ -387,7 +403,8 @@ func facts(t testing.TB, path string) (all []string) {
 	t.Helper()
 	l := openLog(t, path)
 	defer l.Close()
-	for _, query := range []string{"SELECT size || ' ' || note FROM checkpoints", "SELECT level || ' ' || position || ' ' || hex(hash) FROM tree"} {
+	for _, query := range []string{"SELECT size || ' ' || note FROM checkpoints",
+		"SELECT level || ' ' || position || ' ' || hex(hash) FROM tree"} {
 		rows, err := l.active.Load().db.Query(query)
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 
 // data is about as large as the pipeline's row for the end of a run: 600 bytes of JSON.
 var data = map[string]any{
-	"code_sha256": strings.Repeat("9f86d081", 8), "code_bytes": 1234, "name": "main.py", "language": "python", "backend": "process", "profile": "hardened",
+	"code_sha256": strings.Repeat("9f86d081", 8), "code_bytes": 1234, "name": "main.py", "language": "python", "backend": "process",
+	"profile": "hardened",
 	"require": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps"},
 	"layers":  []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps", "cgroup"},
 	"limits":  map[string]any{"ram_bytes": 536870912, "wall_seconds": 60, "cpu_cores": 1, "processes": 128, "disk_bytes": 1073741824},

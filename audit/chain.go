@@ -32,7 +32,8 @@ func (c *chain) verifyRow(r Row) *Bad {
 		return &Bad{c.next, fmt.Sprintf("is missing: the row after row %d is row %d", c.next-1, r.Seq)}
 	case len(r.Prev) == 2*linkSize && r.Seq > 1:
 		c.next, c.head = c.next-1, c.prev
-		return &Bad{r.Seq - 1, fmt.Sprintf("was replaced, or rows behind it were taken out: row %d was chained to another row in its place", r.Seq)}
+		return &Bad{r.Seq - 1, fmt.Sprintf("was replaced, or rows behind it were taken out: row %d was chained to another row in its place",
+			r.Seq)}
 	case r.Hash != hex.EncodeToString(hash[:]):
 		return &Bad{r.Seq, "was edited: its hash does not match what it says"}
 	case r.Prev != c.head && r.Seq == 1:

@@ -58,7 +58,8 @@ func (v *verification) compareNode(ctx context.Context, n merkle.Node) (*Bad, er
 	case errors.Is(err, sql.ErrNoRows):
 		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.Position<<n.Level+1, (n.Position+1)<<n.Level)}, nil
 	case err == nil && string(stored) != string(n.Hash[:]):
-		return &Bad{0, fmt.Sprintf("the stored tree has another hash over rows %d to %d than the rows have", n.Position<<n.Level+1, (n.Position+1)<<n.Level)}, nil
+		return &Bad{0, fmt.Sprintf("the stored tree has another hash over rows %d to %d than the rows have", n.Position<<n.Level+1,
+			(n.Position+1)<<n.Level)}, nil
 	}
 	return nil, err
 }

@@ -56,7 +56,8 @@ func TestOpenDamaged(t *testing.T) {
 					}
 				}
 			}
-			if n < test.least || (err == nil) != (len(missing) == 0) || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+			if n < test.least || (err == nil) != (len(missing) == 0) || test.says != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.says)) {
 				t.Errorf("%d rows, without %d, and the error %v; want at least %d, and %q", n, len(missing), err, test.least, test.says)
 			}
 			for seq := range missing {

@@ -52,10 +52,12 @@ const remedyWritable = "make the file and its directory writable, or set SANDBOX
 // otherVersion returns the error for a log of another format, with a remedy. No format before this one was released.
 func otherVersion(version int64) error {
 	if version > schema.Version {
-		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schema.Version)
+		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one",
+			version, schema.Version)
 	}
 	return fmt.Errorf("its format is version %d, which no release had, and this program writes version %d: move it away, with its -wal, "+
-		"-checkpoint, -owed and -acknowledged files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version, schema.Version)
+		"-checkpoint, -owed and -acknowledged files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version,
+		schema.Version)
 }
 
 // explain adds the remedy to an error of SQLite or of the file system.

@@ -37,7 +37,8 @@ func (l *Log) rowOfRun(ctx context.Context, run string) (stored, error) {
 		return stored{}, err
 	}
 	for _, f := range slices.Backward(files) {
-		seq, err := statefile.One[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq DESC LIMIT 1", run)
+		seq, err := statefile.One[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq "+
+			"DESC LIMIT 1", run)
 		if err == nil {
 			return f.readRow(ctx, seq)
 		} else if !errors.Is(err, sql.ErrNoRows) {

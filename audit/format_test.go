@@ -37,7 +37,8 @@ func recordFormat(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{path: formatFile(schema.Version), l.active.Load().latestPath(): formatFile(schema.Version) + "-checkpoint"} {
+	for from, to := range map[string]string{path: formatFile(schema.Version), l.active.Load().latestPath(): formatFile(schema.Version) +
+		"-checkpoint"} {
 		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +117,8 @@ func TestFormats(t *testing.T) {
 func wantContinued(t *testing.T, path string) {
 	t.Helper()
 	o := VerifyOptions{Keys: keys('a')}
-	if r := verify(t, path, o); r.Bad != nil || r.Rows != int64(len(formatRows)) || r.Checkpoint == nil || !r.Checkpoint.Signed || r.Unsigned != 0 {
+	if r := verify(t, path, o); r.Bad != nil || r.Rows != int64(len(formatRows)) || r.Checkpoint == nil || !r.Checkpoint.Signed ||
+		r.Unsigned != 0 {
 		t.Errorf("as it was recorded: %+v, bad %+v", r, r.Bad)
 	}
 	l := openSigned(t, path, signing(2))

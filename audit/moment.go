@@ -8,7 +8,8 @@ import (
 
 // PointInTime parses a date, a date and time, in now's time zone by default, or a duration before now.
 func PointInTime(text string, now time.Time) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
+		time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return t, true
 		}

@@ -34,7 +34,8 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	l := openLog(t, filepath.Join(dir, "audit.db"))
 	fill(t, l, 1)
 	for name, want := range map[string]os.FileMode{
-		filepath.Dir(dir): os.ModeDir | 0o700, dir: os.ModeDir | 0o700, l.path: 0o600, l.path + "-wal": 0o600, l.path + "-shm": 0o600, l.acknowledgedPath(): 0o600,
+		filepath.Dir(dir): os.ModeDir | 0o700, dir: os.ModeDir | 0o700, l.path: 0o600, l.path + "-wal": 0o600, l.path + "-shm": 0o600,
+		l.acknowledgedPath(): 0o600,
 	} {
 		if info, err := os.Stat(name); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v; want mode %v", name, info.Mode(), err, want)
@@ -117,7 +118,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"without the first page", log[4096:], "", []string{"damaged", "move it", "backup"}},
 		{"a foreign database", log, "PRAGMA application_id = 252006673", []string{"not an audit log", "another file"}},
 		{"a newer format", log, "PRAGMA user_version = 4", []string{"version 4", "knows version 3", "a newer one"}},
-		{"an older format", log, "PRAGMA user_version = 2", []string{"version 2", "which no release had", "move it away", "-owed", "only the sandboxmcp that wrote it"}},
+		{"an older format", log, "PRAGMA user_version = 2", []string{"version 2", "which no release had", "move it away", "-owed",
+			"only the sandboxmcp that wrote it"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,7 +28,8 @@ func (v *verification) verifyTables(ctx context.Context) (*Bad, error) {
 	if v.doubtful != nil && v.doubtful.Seq > v.proven.size {
 		return v.doubtful, nil
 	} else if v.doubtful != nil {
-		v.remarks = append(v.remarks, fmt.Sprintf("checkpoints that do not count, as their key was replaced or revoked by then: %d; newer ones cover these rows", v.doubts))
+		v.remarks = append(v.remarks, fmt.Sprintf("checkpoints that do not count, as their key was replaced or revoked by then: %d; newer "+
+			"ones cover these rows", v.doubts))
 	}
 	if bad, err := v.findNeverSigned(ctx); bad != nil || err != nil {
 		return bad, err
@@ -58,7 +59,8 @@ func (v *verification) findNeverSigned(ctx context.Context) (*Bad, error) {
 			return nil, err
 		}
 	}
-	return &Bad{0, fmt.Sprintf("no checkpoint is there, and %s: the checkpoints were removed, or the first one could not be made, or its process was killed (sandboxmcp audit checkpoint signs the rows as they are now)", why)}, nil
+	return &Bad{0, fmt.Sprintf("no checkpoint is there, and %s: the checkpoints were removed, or the first one could not be made, or its "+
+		"process was killed (sandboxmcp audit checkpoint signs the rows as they are now)", why)}, nil
 }
 
 // maxLate is the longest time between two rows of one checkpoint if no process was killed: 5 s, and a margin for a slow
@@ -74,7 +76,8 @@ func (v *verification) remarkLate(ctx context.Context) error {
 		JOIN audit a ON a.seq = 1 + coalesce((SELECT max(size) FROM checkpoints WHERE size < c.size), 0)
 		WHERE b.time - a.time > ?`, int64(maxLate)).Scan(&n, &first, &last)
 	if err == nil && n > 0 {
-		v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d were signed late, together, and so %d times in all: a process was killed, or checkpoints in between were removed", first, last, n))
+		v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d were signed late, together, and so %d times in all: a process was killed, or "+
+			"checkpoints in between were removed", first, last, n))
 	}
 	return err
 }
@@ -91,7 +94,8 @@ func (v *verification) findOrphanCheckpoints(ctx context.Context) (*Bad, error) 
 }
 
 func (v *verification) cutOffAt(p namedCheckpoint) *Bad {
-	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.Size, p.name)}
+	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older "+
+		"copy of the log was put in its place", p.Size, p.name)}
 }
 
 // findOrphanNodes finds stored hashes of an unsigned tree: the next signature would fail on them.
@@ -108,7 +112,8 @@ func (v *verification) findOrphanNodes(ctx context.Context) (*Bad, error) {
 		return &Bad{0, fmt.Sprintf("the stored tree has %d hashes instead of %d", stored+beyond, want)}, nil
 	}
 	var n merkle.Node
-	for err := range statefile.Each(ctx, v.l.db, []any{&n.Level, &n.Position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", merkle.StoredLevel, before) {
+	for err := range statefile.Each(ctx, v.l.db, []any{&n.Level, &n.Position},
+		"SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", merkle.StoredLevel, before) {
 		if err != nil {
 			return nil, err
 		}

@@ -220,7 +220,8 @@ func parseOwed(line string) (d owedRow, whole bool) {
 
 // isWritten reports whether the log has an owed row.
 func (l *Log) isWritten(ctx context.Context, d owedRow) (bool, error) {
-	for _, err := range l.Rows(ctx, Filter{Kinds: []string{d.Kind}, Run: d.Run, Namespace: d.Namespace, Contains: []string{string(d.data())}}) {
+	for _, err := range l.Rows(ctx, Filter{Kinds: []string{d.Kind}, Run: d.Run, Namespace: d.Namespace,
+		Contains: []string{string(d.data())}}) {
 		return err == nil, err
 	}
 	return false, nil

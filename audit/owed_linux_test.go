@@ -28,7 +28,8 @@ func wantLate(t *testing.T, l *Log, run string) {
 		Name     string
 		Happened time.Time
 	}
-	if err := json.Unmarshal(rows[0].Data, &data); err != nil || data.Name != "ci" || data.Happened.IsZero() || data.Happened.After(rows[0].Time) {
+	if err := json.Unmarshal(rows[0].Data, &data); err != nil || data.Name != "ci" || data.Happened.IsZero() ||
+		data.Happened.After(rows[0].Time) {
 		t.Errorf("%s: %s, %v", run, rows[0].Data, err)
 	}
 }
@@ -106,7 +107,8 @@ func TestOwedInMemory(t *testing.T) {
 	}
 	const nothing = "CREATE TRIGGER zz BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'not now'); END"
 	refuse(nothing)
-	if _, err := l.Append(t.Context(), gone("one")); !errors.As(err, new(*Owed)) || !strings.Contains(err.Error(), "unless this process ends") {
+	if _, err := l.Append(t.Context(), gone("one")); !errors.As(err, new(*Owed)) ||
+		!strings.Contains(err.Error(), "unless this process ends") {
 		t.Errorf("got %v", err)
 	}
 	refuse("DROP TRIGGER zz")
@@ -127,7 +129,8 @@ func TestOwedInMemory(t *testing.T) {
 func TestOwedTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	content := make([]byte, owedSize)
-	copy(content, `{"kind":"token.revoked","run":"one","namespace":"default","data":{"name":"ci"},"at":"2026-01-02T03:04:05Z"}`+"\n"+`{"kind":"x","data":null}`+"\n"+`{"kind":"token.rev`)
+	copy(content, `{"kind":"token.revoked","run":"one","namespace":"default","data":{"name":"ci"},"at":"2026-01-02T03:04:05Z"}`+"\n"+
+		`{"kind":"x","data":null}`+"\n"+`{"kind":"token.rev`)
 	if err := os.WriteFile(path+"-owed", content, 0o600); err != nil {
 		t.Fatal(err)
 	}

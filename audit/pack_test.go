@@ -22,12 +22,15 @@ func TestPack(t *testing.T) {
 	for name, receipt := range map[string]string{
 		"none": "", "ours": ours, "one byte": "x", "line ends": "\n\n\n", "not JSON": ours[:len(ours)-1], "more": ours + "\n",
 		"no signature": strings.Replace(ours, ours[strings.Index(ours, `"sig":"`):], `"sig":""}]}`, 1),
-		"other base64": strings.Replace(ours, `"payload":"`, `"payload":"`+"\n", 1), "URL's base64": strings.NewReplacer("+", "-", "/", "_").Replace(ours),
-		"a line end in a key": strings.Replace(ours, `"keyid":"`, `"keyid":"`+"\n", 1), "two signatures": strings.Replace(ours, "}]}", `},{"keyid":"","sig":"AA=="}]}`, 1),
+		"other base64": strings.Replace(ours, `"payload":"`, `"payload":"`+"\n", 1), "URL's base64": strings.NewReplacer("+", "-", "/",
+			"_").Replace(ours),
+		"a line end in a key": strings.Replace(ours, `"keyid":"`, `"keyid":"`+"\n", 1), "two signatures": strings.Replace(ours, "}]}",
+			`},{"keyid":"","sig":"AA=="}]}`, 1),
 		"largest": string(m.envelope(bytes.Repeat([]byte{'x'}, (pack.MaxReceipt-300)/4*3))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, data := range []string{"{}", `{"receipt":"` + strings.Repeat("\u00e9<&", 999) + `"}`, `{"a":"` + strings.Repeat("b", pack.MaxData-8) + `"}`} {
+			for _, data := range []string{"{}", `{"receipt":"` + strings.Repeat("\u00e9<&", 999) + `"}`,
+				`{"a":"` + strings.Repeat("b", pack.MaxData-8) + `"}`} {
 				text, signature, err := p.Pack([]byte(data), []byte(receipt))
 				if err != nil {
 					t.Fatal(err)
@@ -62,7 +65,8 @@ func TestUnpackBomb(t *testing.T) {
 	}
 	part := enc.EncodeAll(make([]byte, pack.MaxContent/2), nil)
 	whole := enc.EncodeAll(make([]byte, 1<<30), nil)
-	for name, bomb := range map[string][]byte{"one": whole, "many frames": bytes.Repeat(part, 1000), "a size that it has not": append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, bytes.Repeat([]byte{0x7f}, 8)...)} {
+	for name, bomb := range map[string][]byte{"one": whole, "many frames": bytes.Repeat(part, 1000),
+		"a size that it has not": append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, bytes.Repeat([]byte{0x7f}, 8)...)} {
 		if c, err := p.Unpack(bomb, nil); !errors.Is(err, pack.ErrPacked) || cap(c) > 2*pack.MaxContent {
 			t.Errorf("%s: %d bytes, %v; want an error", name, cap(c), err)
 		}

@@ -97,7 +97,8 @@ func (v *verification) continueFile(ctx context.Context) (*Bad, error) {
 		return &Bad{v.l.first, "is there twice: two files have rows of this number"}, nil
 	}
 	v.absent += v.l.first - v.chain.next
-	v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d are not here, the last of them in %s: their last hash is %s, and row %d has the signed checkpoint over them",
+	v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d are not here, the last of them in %s: their last hash is %s, and row %d has "+
+		"the signed checkpoint over them",
 		v.chain.next, size, continued.File, first.Prev, v.l.first))
 	v.chain = chain{next: v.l.first, head: first.Prev, prev: first.Prev}
 	v.tree, v.lastTime = t, time.Time{}
@@ -159,7 +160,8 @@ func (v *verification) parseExternal(latest []byte, o VerifyOptions) (*Bad, erro
 		}
 		v.external = append(v.external, namedCheckpoint{c, name})
 	case v.newest > 0 && v.log.named == nil:
-		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
+		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's "+
+			"place does not show", v.l.latestPath()))
 	}
 	slices.SortStableFunc(v.external, func(a, b namedCheckpoint) int { return cmp.Compare(a.Size, b.Size) })
 	return nil, nil
@@ -194,9 +196,11 @@ func (v *verification) remarksOfRows(ctx context.Context) (remarks []string) {
 		switch {
 		case err != nil || json.Unmarshal(r.Data, &f) != nil:
 		case r.Kind == lostKind:
-			remarks = append(remarks, fmt.Sprintf("row %d says that rows %d to %d, which were acknowledged, were lost before it", r.Seq, f.First, f.Last))
+			remarks = append(remarks, fmt.Sprintf("row %d says that rows %d to %d, which were acknowledged, were lost before it", r.Seq, f.First,
+				f.Last))
 		default:
-			remarks = append(remarks, fmt.Sprintf("row %d says that %s, with rows %d to %d, was deleted as it was old enough", r.Seq, quoteClipped(f.Path), f.First, f.Last))
+			remarks = append(remarks, fmt.Sprintf("row %d says that %s, with rows %d to %d, was deleted as it was old enough", r.Seq,
+				quoteClipped(f.Path), f.First, f.Last))
 		}
 	}
 	return remarks

@@ -50,7 +50,8 @@ func TestProof(t *testing.T) {
 	if p, checkErr := CheckProof(text, keys('a')); err != nil || checkErr != nil || p.Row.Run != "r6" || receiptHash(p.Row.Data) == nil {
 		t.Errorf("of a run: got %+v, %v, %v", p, err, checkErr)
 	}
-	for id, want := range map[string]string{"0": "no row 0", "1352": "no row 1352", "-1": "no row -1", "": "no entry for it", "none": "no entry for it", "9223372036854775807": "no row"} {
+	for id, want := range map[string]string{"0": "no row 0", "1352": "no row 1352", "-1": "no row -1", "": "no entry for it",
+		"none": "no entry for it", "9223372036854775807": "no row"} {
 		_, err := l.Proof(t.Context(), id)
 		wantError(t, err, want)
 	}

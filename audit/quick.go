@@ -119,7 +119,8 @@ func (w *chunkReader) verifyChunk(ctx context.Context, c *chunk) {
 	head := c.before
 	var seq, nanos int64
 	var kind, run, namespace, prev, hash, signature, packed sql.RawBytes
-	for err := range statefile.Each(ctx, w.log.db, []any{&seq, &nanos, &kind, &run, &namespace, &prev, &hash, &signature, &packed}, selectChunk, c.first, c.last) {
+	for err := range statefile.Each(ctx, w.log.db, []any{&seq, &nanos, &kind, &run, &namespace, &prev, &hash, &signature, &packed},
+		selectChunk, c.first, c.last) {
 		if err != nil || seq != c.first+int64(len(c.places)) || !bytes.Equal(fullPrev(prev, head), head) {
 			return
 		}

@@ -52,11 +52,13 @@ func TestReceipt(t *testing.T) {
 		_, err := l.Append(t.Context(), test.entry)
 		t.Run(name, func(t *testing.T) { wantError(t, err, test.want) })
 	}
-	if _, err := l.Append(t.Context(), Entry{Kind: "k", Data: map[string]any{"x": map[string]string{"receipt_sha256": strings.Repeat("0", 64)}}}); err != nil {
+	if _, err := l.Append(t.Context(), Entry{Kind: "k",
+		Data: map[string]any{"x": map[string]string{"receipt_sha256": strings.Repeat("0", 64)}}}); err != nil {
 		t.Errorf("deeper in the data it means nothing: %v", err)
 	}
 	wantSound(t, l, 5)
-	tamper(t, l.path, "DROP TRIGGER audit_no_update", "UPDATE audit SET data = "+repacked(string(collect(t, l, Filter{})[1].Data), []byte("{}"))+" WHERE seq = 2")
+	tamper(t, l.path, "DROP TRIGGER audit_no_update", "UPDATE audit SET data = "+repacked(string(collect(t, l, Filter{})[1].Data),
+		[]byte("{}"))+" WHERE seq = 2")
 	_, err = l.Receipt(t.Context(), "r1")
 	wantError(t, err, "not the one that row 2 came with")
 }

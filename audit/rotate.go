@@ -312,7 +312,8 @@ func firstRowSQL(first Row, t merkle.Tree, note []byte) (string, error) {
 	}
 	hash := hashRow(first)
 	fmt.Fprintf(&b, "INSERT INTO checkpoints (size, note) VALUES (%d, CAST(x'%x' AS TEXT));\n", t.Size, note)
-	fmt.Fprintf(&b, "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, data) VALUES (%d, %d, '%s', '', '', x'%s', x'%s', x'%x');\n",
+	fmt.Fprintf(&b, "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, data) VALUES (%d, %d, '%s', '', '', x'%s', "+
+		"x'%s', x'%x');\n",
 		first.Seq, first.Time.UnixNano(), first.Kind, first.Prev, hex.EncodeToString(hash[:]), packed)
 	return b.String(), nil
 }

@@ -70,10 +70,12 @@ func TestRotate(t *testing.T) {
 		t.Errorf("files %+v, %d absent", r.Files, r.Absent)
 	}
 	l := openLog(t, path)
-	for _, f := range []Filter{{Limit: 5}, {Limit: 302}, {Limit: 700}, {After: 300, Before: 305}, {Run: "r7"}, {Kinds: []string{rotatedKind}}, {Contains: []string{`"n":9}`}, Limit: 2}, {After: 603}} {
+	for _, f := range []Filter{{Limit: 5}, {Limit: 302}, {Limit: 700}, {After: 300, Before: 305}, {Run: "r7"}, {Kinds: []string{rotatedKind}},
+		{Contains: []string{`"n":9}`}, Limit: 2}, {After: 603}} {
 		var want []Row
 		for _, r := range rows {
-			if r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before) && (f.Run == "" || r.Run == f.Run) && (f.Kinds == nil || r.Kind == f.Kinds[0]) &&
+			if r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before) && (f.Run == "" || r.Run == f.Run) &&
+				(f.Kinds == nil || r.Kind == f.Kinds[0]) &&
 				(f.Contains == nil || strings.Contains(string(r.Data), f.Contains[0])) {
 				want = append(want, r)
 			}
@@ -156,7 +158,8 @@ func TestRotateVerify(t *testing.T) {
 		"first deleted":  {func(path string) { remove(t, path) }, "", 603},
 		"second deleted": {func(path string) { remove(t, fileName(path, 2)) }, "", 602},
 		"last deleted":   {func(path string) { remove(t, fileName(path, 3)) }, "covers them, so they were cut off", 603},
-		"all but first":  {func(path string) { remove(t, fileName(path, 3)); remove(t, fileName(path, 2)) }, "covers them, so they were cut off", 301},
+		"all but first": {func(path string) { remove(t, fileName(path, 3)); remove(t, fileName(path, 2)) }, "covers them, so they were cut off",
+			301},
 		"row of the first edited": {func(path string) {
 			change(t, path, "UPDATE audit SET namespace = 'x' WHERE seq = 7")
 		}, "row 7 was edited", 6},
@@ -183,7 +186,8 @@ func TestRotateVerify(t *testing.T) {
 			switch {
 			case test.rows >= 0 && r.Rows != test.rows:
 				t.Errorf("%d rows are good, want %d", r.Rows, test.rows)
-			case test.bad == "" && test.rows >= 0 && r.Bad != nil, test.bad != "" && (r.Bad == nil || !strings.Contains(r.Bad.String(), test.bad)), test.rows < 0 && r.Bad == nil:
+			case test.bad == "" && test.rows >= 0 && r.Bad != nil, test.bad != "" && (r.Bad == nil || !strings.Contains(r.Bad.String(), test.bad)),
+				test.rows < 0 && r.Bad == nil:
 				t.Errorf("bad: %v; want %q", r.Bad, test.bad)
 			}
 			if test.bad == "" && test.rows >= 0 && r.Absent == 0 {
@@ -349,7 +353,8 @@ func TestPrune(t *testing.T) {
 			t.Error(gone, err)
 		}
 	}
-	if rows := collect(t, l, Filter{Kinds: []string{deletedKind}}); len(rows) != 2 || !strings.Contains(string(rows[0].Data), `"path":"audit.db"`) {
+	if rows := collect(t, l, Filter{Kinds: []string{deletedKind}}); len(rows) != 2 ||
+		!strings.Contains(string(rows[0].Data), `"path":"audit.db"`) {
 		t.Errorf("%v", rows)
 	}
 	if err := l.Close(); err != nil {

@@ -36,7 +36,8 @@ func TestRows(t *testing.T) {
 	at := func(seq int) time.Time { return start.Add(time.Duration(seq) * time.Minute) }
 	for i := range 12 { // row n is written at minute n, by namespaces a and b in turn, kinds k0 to k2
 		l.now = func() time.Time { return at(i + 1) }
-		e := Entry{Kind: fmt.Sprint("k", (i+1)%3), Run: fmt.Sprint("r", i/2), Namespace: string(rune('a' + i%2)), Data: map[string]any{"n": i + 1, "of": fmt.Sprintf("%%_%d'", i%4)}}
+		e := Entry{Kind: fmt.Sprint("k", (i+1)%3), Run: fmt.Sprint("r", i/2), Namespace: string(rune('a' + i%2)),
+			Data: map[string]any{"n": i + 1, "of": fmt.Sprintf("%%_%d'", i%4)}}
 		if _, err := l.Append(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}

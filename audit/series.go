@@ -169,7 +169,8 @@ func (l *Log) usableFile(ctx context.Context) (*logFile, error) {
 	l.active.Store(fresh)
 	l.recovery.err.Store(nil)
 	if l.signing != nil && l.signing.Log != nil {
-		l.signing.Log.Error("the disk failed, and the audit log was opened anew: it has all rows that were acknowledged", "log", l.path, "error", why)
+		l.signing.Log.Error("the disk failed, and the audit log was opened anew: it has all rows that were acknowledged", "log", l.path, "error",
+			why)
 	}
 	return fresh, nil
 }

@@ -241,7 +241,8 @@ func putNodes(ctx context.Context, conn *sql.Conn, nodes []merkle.Node) error {
 
 // putCheckpoint stores a note, unless there is one for that many rows.
 func putCheckpoint(ctx context.Context, conn *sql.Conn, size int64, note []byte) error {
-	_, err := conn.ExecContext(ctx, "INSERT INTO checkpoints (size, note) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE size = ?1)", size, string(note))
+	_, err := conn.ExecContext(ctx, "INSERT INTO checkpoints (size, note) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM checkpoints "+
+		"WHERE size = ?1)", size, string(note))
 	return err
 }
 

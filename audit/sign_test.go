@@ -205,7 +205,8 @@ func TestSignedRotation(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
 	for i, s := range []Signing{
-		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), KnownKeys: func() []checkpoint.Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
+		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))},
+		{Key: always(seeded('c')), KnownKeys: func() []checkpoint.Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
 	} {
 		l := openLog(t, path)
 		if s.Key != nil {
@@ -312,17 +313,22 @@ func TestSigningRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, sql, latest, want string
 	}{
-		"an older copy put back":      {older, "", string(latest), "an older copy was put in the log's place"},
-		"a row rewritten":             {original, rewriteFrom(t, original, 35), "-", "do not match the checkpoint there"},
-		"a row rewritten, other file": {original, rewriteFrom(t, original, 35) + "; DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints WHERE size > 20", string(latest), "do not match it"},
-		"the file is garbage":         {original, "", "garbage", "not a signed checkpoint"},
-		"the file of another log":     {original, "", strings.ReplaceAll(string(latest), "audit/", "audit/0"), "of another log"},
-		"the checkpoint is garbage":   {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = 'x' WHERE size = 40", "", "not a signed checkpoint"},
-		"the checkpoint was edited":   {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = replace(note, 'sandboxmcp-audit/', 'Sandboxmcp-audit/') WHERE size = 40", "", "of another log"},
-		"the tree was edited":         {large(t, 600), "DROP TRIGGER tree_no_update; UPDATE tree SET hash = zeroblob(32)", "-", "do not match the checkpoint there"},
-		"the end is cut off":          {original, "DELETE FROM audit WHERE seq > 30", "", "covers 40 rows, and the log has"},
-		"the end of a whole block":    {large(t, 512), "DELETE FROM audit WHERE seq > 500", "-", "covers 512 rows, and the log has"},
-		"rows are gone":               {original, "DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints; DELETE FROM audit WHERE seq = 39", "-", "row 39 is missing"},
+		"an older copy put back": {older, "", string(latest), "an older copy was put in the log's place"},
+		"a row rewritten":        {original, rewriteFrom(t, original, 35), "-", "do not match the checkpoint there"},
+		"a row rewritten, other file": {original, rewriteFrom(t, original, 35) + "; DROP TRIGGER checkpoints_no_delete; DELETE FROM " +
+			"checkpoints WHERE size > 20", string(latest), "do not match it"},
+		"the file is garbage":     {original, "", "garbage", "not a signed checkpoint"},
+		"the file of another log": {original, "", strings.ReplaceAll(string(latest), "audit/", "audit/0"), "of another log"},
+		"the checkpoint is garbage": {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = 'x' WHERE size = 40", "",
+			"not a signed checkpoint"},
+		"the checkpoint was edited": {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = replace(note, " +
+			"'sandboxmcp-audit/', 'Sandboxmcp-audit/') WHERE size = 40", "", "of another log"},
+		"the tree was edited": {large(t, 600), "DROP TRIGGER tree_no_update; UPDATE tree SET hash = zeroblob(32)", "-",
+			"do not match the checkpoint there"},
+		"the end is cut off":       {original, "DELETE FROM audit WHERE seq > 30", "", "covers 40 rows, and the log has"},
+		"the end of a whole block": {large(t, 512), "DELETE FROM audit WHERE seq > 500", "-", "covers 512 rows, and the log has"},
+		"rows are gone": {original, "DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints; DELETE FROM audit WHERE seq = 39",
+			"-", "row 39 is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := copyLog(t, test.path)
@@ -383,7 +389,10 @@ func TestKeyReplaced(t *testing.T) {
 	path := logPath(t)
 	var now atomic.Value
 	now.Store(seeded('a'))
-	l := openSigned(t, path, Signing{Every: 5, Key: func(context.Context) (crypto.Signer, error) { return now.Load().(ed25519.PrivateKey), nil }})
+	l := openSigned(t, path, Signing{Every: 5, Key: func(context.Context) (crypto.Signer, error) {
+		return now.Load().(ed25519.PrivateKey),
+			nil
+	}})
 	fill(t, l, 7)
 	if _, err := l.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
@@ -404,7 +413,8 @@ func TestVanishingRow(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path)
 	fill(t, l, 2)
-	if _, err := l.active.Load().db.Exec("CREATE TRIGGER zz BEFORE INSERT ON audit WHEN new.kind = 'key.rotated' BEGIN SELECT raise(IGNORE); END"); err != nil {
+	if _, err := l.active.Load().db.Exec("CREATE TRIGGER zz BEFORE INSERT ON audit WHEN new.kind = 'key.rotated' BEGIN SELECT " +
+		"raise(IGNORE); END"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Append(t.Context(), Entry{Kind: "key.rotated"})

@@ -22,7 +22,8 @@ func unsign(t *testing.T, path string) {
 	t.Helper()
 	var remake []string
 	for _, s := range strings.SplitAfter(schema.Text, "END;") {
-		if i := strings.Index(s, "CREATE TRIGGER"); i >= 0 && (strings.Contains(s, "checkpoints_no_delete") || strings.Contains(s, "tree_no_delete")) {
+		if i := strings.Index(s, "CREATE TRIGGER"); i >= 0 && (strings.Contains(s, "checkpoints_no_delete") ||
+			strings.Contains(s, "tree_no_delete")) {
 			remake = append(remake, s[i:])
 		}
 	}
@@ -155,7 +156,8 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	}
 	write(b, 1)
 	expect("") // the newer key's checkpoint covers all of it
-	if r := verify(t, path, VerifyOptions{Keys: both, Checkpoints: [][]byte{late}}); !strings.Contains(strings.Join(r.Remarks, " "), "do not count") {
+	if r := verify(t, path, VerifyOptions{Keys: both, Checkpoints: [][]byte{late}}); !strings.Contains(strings.Join(r.Remarks, " "),
+		"do not count") {
 		t.Errorf("nothing is said of it: %q", r.Remarks)
 	}
 }

@@ -217,7 +217,8 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	}
 	r.Remarks = append(r.Remarks, v.remarksOfRows(ctx)...)
 	if v.backwardRows > 0 {
-		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backwardRows, v.firstBackward))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows",
+			v.backwardRows, v.firstBackward))
 	}
 	if r.Checkpoint == nil && v.chain.next > 1 {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")

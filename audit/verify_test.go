@@ -26,7 +26,8 @@ func rehashed(r Row) string {
 
 // TestVerifyTampered has changes that the owner of the file can make. Verify must name the first bad row each time.
 func TestVerifyTampered(t *testing.T) {
-	const swap = "UPDATE audit SET seq = -1 WHERE seq = %d; UPDATE audit SET seq = %[1]d WHERE seq = %[2]d; UPDATE audit SET seq = %[2]d WHERE seq = -1"
+	const swap = "UPDATE audit SET seq = -1 WHERE seq = %d; UPDATE audit SET seq = %[1]d WHERE seq = %[2]d; UPDATE audit SET seq = %[2]d " +
+		"WHERE seq = -1"
 	original := logPath(t)
 	l := openLog(t, original)
 	rows := fill(t, l, 10)
@@ -53,27 +54,34 @@ func TestVerifyTampered(t *testing.T) {
 		{"deleted", `DELETE FROM audit WHERE seq = 5`, 5, "missing"},
 		{"several deleted", `DELETE FROM audit WHERE seq BETWEEN 4 AND 6`, 4, "missing: the row after row 3 is row 7"},
 		{"first deleted", `DELETE FROM audit WHERE seq = 1`, 1, "missing"},
-		{"deleted and closed up", `DELETE FROM audit WHERE seq = 5; UPDATE audit SET seq = seq - 1 WHERE seq > 5`, 4, "rows behind it were taken out: row 5 was chained to another"},
+		{"deleted and closed up", `DELETE FROM audit WHERE seq = 5; UPDATE audit SET seq = seq - 1 WHERE seq > 5`, 4,
+			"rows behind it were taken out: row 5 was chained to another"},
 		{"neighbours swapped", fmt.Sprintf(swap, 5, 6), 5, "moved here: it follows on what is now row 6"},
 		{"far ones swapped", fmt.Sprintf(swap, 3, 9), 3, "moved here: it follows on what is now row 8"},
 		{"first and last swapped", fmt.Sprintf(swap, 1, 10), 1, "moved here: it follows on what is now row 9"},
 		{"last moved away", `UPDATE audit SET seq = 1000 WHERE seq = 10`, 10, "missing"},
-		{"copied to the end", `INSERT INTO audit SELECT 11, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 5`, 11, "moved here"},
-		{"put before the first", `INSERT INTO audit SELECT -7, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 1`, -7, "precedes the first"},
+		{"copied to the end", `INSERT INTO audit SELECT 11, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 5`, 11,
+			"moved here"},
+		{"put before the first", `INSERT INTO audit SELECT -7, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 1`,
+			-7, "precedes the first"},
 		{"put at the lowest number", `INSERT INTO audit SELECT -9223372036854775808, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq = 1`, -9223372036854775808, "precedes the first"},
 		{"edited and rehashed", rehashed(rows[4]), 5, "replaced, or rows behind it were taken out: row 6 was chained to another"},
 		{"first edited and rehashed", rehashed(rows[0]), 1, "replaced, or rows behind it were taken out: row 2 was chained to another"},
 		{"last replaced by one from elsewhere", chainedElsewhere(rows[9]), 9, "replaced"},
-		{"the only row from elsewhere", chainedElsewhere(rows[0]) + "; DELETE FROM audit WHERE seq > 1", 1, "replaced: it follows on a row that is not there"},
+		{"the only row from elsewhere", chainedElsewhere(rows[0]) + "; DELETE FROM audit WHERE seq > 1", 1,
+			"replaced: it follows on a row that is not there"},
 		{"not even the right type", `CREATE TABLE t AS SELECT * FROM audit; DROP TABLE audit; ALTER TABLE t RENAME TO audit; UPDATE audit SET time = 'noon' WHERE seq = 5`, 5, "cannot be read"},
 		{"made null", `CREATE TABLE t AS SELECT * FROM audit; DROP TABLE audit; ALTER TABLE t RENAME TO audit; UPDATE audit SET kind = NULL WHERE seq = 5`, 5, "cannot be read"},
 		{"table dropped", `DROP TABLE audit`, 1, "cannot be read"},
 		{"triggers dropped", ``, 0, "the trigger audit_at_end was removed"},
 		{"one trigger disarmed", triggers("audit_no_delete", "SELECT 1"), 0, "the trigger audit_no_delete was changed"},
 		{"a trigger added", triggers("", "") + `; CREATE TRIGGER quiet BEFORE INSERT ON AUDIT WHEN NEW.run = 'evil' BEGIN SELECT raise(IGNORE); END`, 0, "the trigger quiet was added"},
-		{"an index that hides rows", triggers("", "") + `; DROP INDEX audit_run; CREATE INDEX audit_run ON audit (run) WHERE run <> 'r5'`, 0, "the index audit_run was changed"},
-		{"an index that hides rows and does not look so", triggers("", "") + `; DROP INDEX audit_run; CREATE INDEX audit_run ON audit (run) WHERE run <> 'r5'; PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX audit_run ON audit (run)' WHERE name = 'audit_run'`, 0, "index audit_run"},
-		{"a view over the table", `ALTER TABLE audit RENAME TO hidden; CREATE VIEW audit AS SELECT * FROM hidden`, 0, "the index audit_kind was changed"},
+		{"an index that hides rows", triggers("", "") + `; DROP INDEX audit_run; CREATE INDEX audit_run ON audit (run) WHERE run <> 'r5'`, 0,
+			"the index audit_run was changed"},
+		{"an index that hides rows and does not look so", triggers("", "") +
+			`; DROP INDEX audit_run; CREATE INDEX audit_run ON audit (run) WHERE run <> 'r5'; PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX audit_run ON audit (run)' WHERE name = 'audit_run'`, 0, "index audit_run"},
+		{"a view over the table", `ALTER TABLE audit RENAME TO hidden; CREATE VIEW audit AS SELECT * FROM hidden`, 0,
+			"the index audit_kind was changed"},
 	} {
 		check := func(t *testing.T, statements ...string) {
 			path := copyLog(t, original)

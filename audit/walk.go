@@ -134,7 +134,8 @@ const maxBack = time.Second
 func (v *verification) noteClock(r rowPosition) {
 	if v.lastTime.Sub(r.time) > maxBack {
 		if v.backwardRows++; v.backwardRows == 1 {
-			v.firstBackward = fmt.Sprintf("row %d is of %s, and the one before it of %s", r.seq, r.time.Format(time.RFC3339), v.lastTime.Format(time.RFC3339))
+			v.firstBackward = fmt.Sprintf("row %d is of %s, and the one before it of %s", r.seq, r.time.Format(time.RFC3339),
+				v.lastTime.Format(time.RFC3339))
 		}
 	}
 	v.lastTime = r.time

@@ -89,7 +89,8 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d; PRAGMA busy_timeout = 0", checkpointPages)); err != nil {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d; PRAGMA busy_timeout = 0",
+		checkpointPages)); err != nil {
 		conn.Close()
 		return err
 	}
@@ -121,7 +122,8 @@ func (w *writer) insertRows(batch []*request, now func() time.Time) error {
 			r.Seq, r.Time, r.Prev = tip.seq, time.Unix(0, now().UnixNano()).UTC(), tip.hex
 			hash := hashRow(*r)
 			packed := req.packed[i]
-			done, err := w.insertRow.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, storedPrev(tip.hash, first), hash[:], packed.signature, packed.data)
+			done, err := w.insertRow.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, storedPrev(tip.hash, first), hash[:],
+				packed.signature, packed.data)
 			if err != nil {
 				return err
 			}

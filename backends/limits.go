@@ -27,7 +27,8 @@ func (l Limits) WithDefaults() Limits { return l.WithFallback(DefaultLimits) }
 
 // WithFallback returns l with each field that is not positive replaced by d's.
 func (l Limits) WithFallback(d Limits) Limits {
-	return Limits{positiveOr(l.RAM, d.RAM), positiveOr(l.Wall, d.Wall), positiveOr(l.CPU, d.CPU), positiveOr(l.Processes, d.Processes), positiveOr(l.Disk, d.Disk)}
+	return Limits{positiveOr(l.RAM, d.RAM), positiveOr(l.Wall, d.Wall), positiveOr(l.CPU, d.CPU), positiveOr(l.Processes, d.Processes),
+		positiveOr(l.Disk, d.Disk)}
 }
 
 func positiveOr[T int | int64 | float64 | time.Duration](n, d T) T {

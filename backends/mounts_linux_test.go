@@ -91,7 +91,8 @@ func TestMounts(t *testing.T) {
 	}
 	asked := []Mount{{Host: join("link"), Inside: "/data", Write: true}}
 	got, err := check(Spec{Mounts: asked, Workspace: Mount{Host: join("link")}})
-	if err != nil || got.Mounts[0] != (Mount{Host: join("directory"), Inside: "/data", Write: true}) || got.Workspace.Host != join("directory") {
+	if err != nil || got.Mounts[0] != (Mount{Host: join("directory"), Inside: "/data", Write: true}) ||
+		got.Workspace.Host != join("directory") {
 		t.Errorf("links: got %+v, %v", got, err)
 	}
 	if asked[0].Host != join("link") {

@@ -9,7 +9,8 @@ import (
 )
 
 func TestNotTried(t *testing.T) {
-	for _, err := range []error{errors.New("it broke"), fmt.Errorf("start: %w", &Refusal{Layer: LayerNet, Reason: "why", Remedy: remedy.Text{"do"}})} {
+	for _, err := range []error{errors.New("it broke"),
+		fmt.Errorf("start: %w", &Refusal{Layer: LayerNet, Reason: "why", Remedy: remedy.Text{"do"}})} {
 		list := UntriedLayers(err)
 		if len(list) != len(ContainmentLayers)+2 {
 			t.Errorf("%v: got %d layers", err, len(list))

@@ -33,7 +33,8 @@ func TestEngineSockets(t *testing.T) {
 			t.Errorf("%s: Podman's is %s, want %s", test.name, got, test.podman)
 		}
 		all := EngineSockets(env, test.uid)
-		for _, want := range append(test.further, test.docker, test.podman, "/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock") {
+		for _, want := range append(test.further, test.docker, test.podman, "/run/docker.sock", "/var/run/docker.sock",
+			"/run/podman/podman.sock") {
 			if !slices.Contains(all, want) {
 				t.Errorf("%s: %s is not in %q", test.name, want, all)
 			}

@@ -51,7 +51,8 @@ func serveApprovals(t *testing.T, pid int) *approval.Broker {
 		t.Fatal(err)
 	}
 	b := approval.New(approval.Config{Audit: log})
-	l, err := control.Listen(control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), control.New(control.Config{Server: control.Server{PID: pid, Database: "/x.db"}, Approvals: b}))
+	l, err := control.Listen(control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""),
+		control.New(control.Config{Server: control.Server{PID: pid, Database: "/x.db"}, Approvals: b}))
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("no control socket on this system")
 	}
@@ -87,12 +88,14 @@ func TestApprovals(t *testing.T) {
 	q := submitQuestion(t, b, approval.Question{Kind: approval.Host, What: "rm \x1b[2K\n-rf /", Namespace: "team", Session: "s1", Client: "c1",
 		Reason: "please\u202e", CodeSHA256: "abc", CodeHead: "import os\n\x1b]0;x\a\n"}).Question
 	submitQuestion(t, b, approval.Question{Kind: approval.Egress, What: "example.com", For: 90 * time.Second})
-	for _, words := range [][]string{{"approvals"}, {"approvals", "list"}, {"approvals", "--server", "7"}, {"approvals", "list", "--server=7"}} {
+	for _, words := range [][]string{{"approvals"}, {"approvals", "list"}, {"approvals", "--server", "7"},
+		{"approvals", "list", "--server=7"}} {
 		code, out, errs := runCommandLine(words...)
 		for _, want := range []string{
 			q.ID + `: host rm \x1b[2K\n-rf /` + "\n", "namespace         team\n", "session           s1\n", "client            c1\n",
 			`the agent says    please\u202e` + "\n", "holds for         1h0m0s\n", "time left ", "for code          abc\n",
-			"    | import os\n" + `    | \x1b]0;x\x07` + "\n", "answer with       sandboxmcp approve " + q.ID + "\n\n", "for code          any of the namespace\n",
+			"    | import os\n" + `    | \x1b]0;x\x07` + "\n", "answer with       sandboxmcp approve " + q.ID + "\n\n",
+			"for code          any of the namespace\n",
 			": egress example.com\n  holds for         1m30s\n",
 		} {
 			if code != 0 || !strings.Contains(out, want) {
@@ -102,7 +105,8 @@ func TestApprovals(t *testing.T) {
 	}
 	_, out, _ := runCommandLine("approvals", "--json")
 	var list []approval.Question
-	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 || list[0].What != q.What || strings.ContainsAny(out, "\x1b\u202e") {
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 || list[0].What != q.What ||
+		strings.ContainsAny(out, "\x1b\u202e") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -178,7 +182,8 @@ func TestApproveForLess(t *testing.T) {
 				t.Errorf("%v %v: exit %d, %q, %q", command, tt.with, code, out, errs)
 			}
 			held := slices.DeleteFunc(b.Grants(), func(g approval.Grant) bool { return g.Question.ID != p.Question.ID })
-			if (len(held) == 1) != (tt.scope != "") || len(held) == 1 && (held[0].Answer.Scope != tt.scope || time.Until(held[0].Answer.Until).Round(time.Minute) != tt.lasts) {
+			if (len(held) == 1) != (tt.scope != "") || len(held) == 1 &&
+				(held[0].Answer.Scope != tt.scope || time.Until(held[0].Answer.Until).Round(time.Minute) != tt.lasts) {
 				t.Errorf("%v %v: got %+v", command, tt.with, held)
 			}
 			if tt.scope == "" { // leave room for the next ones
@@ -196,7 +201,8 @@ const unaskedID = "01K9ZB5W7Q3M8Y2D4F6H8J0K2M"
 func TestNoServerOrSeveral(t *testing.T) {
 	setTempHome(t)
 	for _, words := range [][]string{{"approvals"}, {"approve", unaskedID}, {"deny", unaskedID}} {
-		if code, out, errs := runCommandLine(words...); code != 1 || out != "" || errs != "sandboxmcp: no server is running: start one with sandboxmcp serve\n" {
+		if code, out, errs := runCommandLine(words...); code != 1 || out != "" ||
+			errs != "sandboxmcp: no server is running: start one with sandboxmcp serve\n" {
 			t.Errorf("%v: exit %d, %q, %q", words, code, out, errs)
 		}
 	}
@@ -205,7 +211,8 @@ func TestNoServerOrSeveral(t *testing.T) {
 	}
 	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
 	code, _, errs := runCommandLine("approvals")
-	if code != 1 || !strings.Contains(errs, "several servers are running:\n      7, since ") || !strings.Contains(errs, "\n      123, since ") ||
+	if code != 1 || !strings.Contains(errs, "several servers are running:\n      7, since ") ||
+		!strings.Contains(errs, "\n      123, since ") ||
 		!strings.Contains(errs, "database /x.db") || !strings.Contains(errs, "--server 7\n") {
 		t.Errorf("exit %d, %q", code, errs)
 	}

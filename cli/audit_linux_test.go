@@ -35,7 +35,8 @@ func TestAuditOnTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"audit", "audit tail", "audit --format json", "audit --format csv", "audit show 1", "audit show 1 --json", "audit verify", "audit verify --json",
+		"audit", "audit tail", "audit --format json", "audit --format csv", "audit show 1", "audit show 1 --json", "audit verify",
+		"audit verify --json",
 		"audit export --format jsonl", "audit export --format csv", "audit export --format html", "audit report",
 		"audit checkpoint",
 	} {

@@ -40,7 +40,8 @@ Example: sandboxmcp bench --quick`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "quick", Usage: fmt.Sprintf("take less time: %d runs of each instead of %d, and shorter load", quickRuns, fullRuns)},
 			&cli.IntFlag{Name: "runs", Usage: "run each program `N` times, one at a time", DefaultText: fmt.Sprint(fullRuns)},
-			&cli.StringSliceFlag{Name: "language", Usage: "measure only `NAME`: " + strings.Join(bench.Languages(), ", ") + " (may be given more than once)"},
+			&cli.StringSliceFlag{Name: "language", Usage: "measure only `NAME`: " + strings.Join(bench.Languages(), ", ") +
+				" (may be given more than once)"},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.bench),
@@ -59,7 +60,8 @@ func (p *program) bench(c *cli.Context) error {
 		what.Progress("")
 	}
 	if signal, ok := errors.AsType[command.Interruption](err); ok {
-		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
+		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() +
+			": nothing was measured, and nothing is left"}
 	}
 	if err != nil {
 		return err

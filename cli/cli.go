@@ -92,7 +92,9 @@ func (p *program) printRefusal(path []string, f *exit.Error) {
 		return // another program's failure, or reported already
 	}
 	if slices.Equal(path, []string{"run"}) {
-		_ = terminal.WriteJSON(p.Out, pipeline.Outcome{End: backends.End{Ended: backends.EndedRefused, ExitCode: f.Code}, Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}}) // reported on stderr as well
+		// reported on stderr as well
+		_ = terminal.WriteJSON(p.Out, pipeline.Outcome{End: backends.End{Ended: backends.EndedRefused, ExitCode: f.Code},
+			Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}})
 		return
 	}
 	var o struct {
@@ -114,10 +116,12 @@ type program struct {
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
-		run.Command(p.Streams), agent.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
+		run.Command(p.Streams), agent.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams),
+		p.versionCommand(),
 		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.completionWordsCommand(),
 	}
-	commands = slices.Concat(commands, machine.Commands(p.Streams), []*cli.Command{changes.Command(p.Streams)}, evidence.Commands(p.Streams), secrets.Commands(p.Streams), backup.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
+	commands = slices.Concat(commands, machine.Commands(p.Streams), []*cli.Command{changes.Command(p.Streams)}, evidence.Commands(p.Streams),
+		secrets.Commands(p.Streams), backup.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
 	prepareCommands(commands)
 	return &cli.App{
 		Name:  "sandboxmcp",
@@ -147,7 +151,8 @@ func subcommandMissing(c *cli.Context) error {
 	}
 	names := cmdline.CommandNames(c.Command.Subcommands)
 	last := len(names) - 1
-	return exit.Usage(c.Command.HelpName+" --help", "missing subcommand: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
+	return exit.Usage(c.Command.HelpName+" --help", "missing subcommand: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "),
+		names[last])
 }
 
 // prepareCommands sets the fields that all commands and subcommands share.
@@ -180,8 +185,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 func commandOrder() []string {
 	return []string{
 		"run", "validate", "install", "runtimes", "artifacts", "changes", // code
-		"agent",                                                                                                          // whole agents
-		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
+		"agent", // whole agents
+		// agents and their server
+		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events",
 		"approvals", "approve", "deny", "egress", "vault", "token", // what people decide
 		"web", "host", // outside of sandboxes
 		"audit", "verify", "key", "backup", "restore", // what stays

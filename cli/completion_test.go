@@ -67,7 +67,8 @@ func TestCompletionKnows(t *testing.T) {
 		"run": "files", "run --artifacts": "dirs", "run --language": "=python node shell r", "run --backend": "=process podman docker",
 		"run --secret": "?vault", "run --timeout": "none", "run --workspace": "dirs", "run --mount": "files", "validate": "files",
 		"artifacts": "?runs", "approve": "?approvals", "egress deny": "?approvals", "egress": "none", "events --kind": "=execution.started",
-		"audit show": "?runs", "audit": "none", "audit export --format": "=jsonl csv html", "vault rekey": "=file keyring", "vault rotate": "?vault",
+		"audit show": "?runs", "audit": "none", "audit export --format": "=jsonl csv html", "vault rekey": "=file keyring",
+		"vault rotate":          "?vault",
 		"vault add --from-file": "files", "image": "none", "image pull": "=python node shell r", "image pull --backend": "=podman docker",
 		"completion": "=bash zsh fish", "verify": "files", "verify --key": "files", " --config": "files", "install --language": "=python node",
 	} {
@@ -75,7 +76,8 @@ func TestCompletionKnows(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if _, words := completeLine(app, []string{""}, nil); len(words) == 0 || slices.ContainsFunc(words, func(w complete.Word) bool { return w.Text == "__complete" }) {
+	if _, words := completeLine(app, []string{""}, nil); len(words) == 0 ||
+		slices.ContainsFunc(words, func(w complete.Word) bool { return w.Text == "__complete" }) {
 		t.Errorf("it offers %v", words)
 	}
 }

@@ -21,7 +21,8 @@ func (p *program) configCommand() *cli.Command {
 Example: sandboxmcp --config sandboxmcp.yaml config`,
 		Flags: []cli.Flag{
 			command.JSONFlag(),
-			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that restrict runs; the SHA-256 of this text is the policy_sha256 of receipts"},
+			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that restrict runs; the SHA-256 of this text is the policy_sha256 " +
+				"of receipts"},
 		},
 		Action: command.NoWords(wiring.WithConfig(p.printConfig)),
 	}
@@ -32,5 +33,7 @@ func (p *program) printConfig(_ context.Context, c *cli.Context, cfg config.Conf
 		_, err := p.Out.Write(wiring.PolicyJSON(cfg))
 		return err
 	}
-	return command.Table(p.Streams, c, cfg.Origins(), "", terminal.Columns("KEY", "VALUE", "FROM"), func(s config.Setting) []string { return []string{s.Key, s.Value, s.From} })
+	return command.Table(p.Streams, c, cfg.Origins(), "", terminal.Columns("KEY", "VALUE", "FROM"), func(s config.Setting) []string {
+		return []string{s.Key, s.Value, s.From}
+	})
 }

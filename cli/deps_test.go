@@ -51,8 +51,10 @@ var mayImport = []struct {
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
 	{"backends/kubernetes", []string{"backends", "backends/container", "backends/container/engine"}},
-	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},                     // PID 1 runs the one in the other
-	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
+	// PID 1 runs the one in the other
+	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},
+	// only tests import it
+	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}},
 	{"backends/container/...", []string{"backends", "backends/hostfs", "backends/pool", "backends/snapshot", "backends/container/..."}},
 	{"backends/process/launch", nil}, // the child's first code stays light
 	{"backends/process/seccomp", nil},
@@ -63,7 +65,10 @@ var mayImport = []struct {
 	{"backends/process/templates", nil},
 	{"backends/process/runtimes", []string{"backends"}},
 	{"backends/process/zygote", []string{"backends/process/launch"}},
-	{"backends/process", []string{"backends", "backends/cgroup", "backends/hostfs", "backends/snapshot", "backends/process/files", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
+	// not warm
+	{"backends/process", []string{"backends", "backends/cgroup", "backends/hostfs", "backends/snapshot", "backends/process/files",
+		"backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp",
+		"backends/process/share", "backends/process/templates"}},
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/guest", []string{"backends"}}, // asks any backend's sandbox to execute itself
@@ -77,18 +82,28 @@ var mayImport = []struct {
 	{"pipeline/host/trap", nil},
 	{"pipeline/host/files", []string{"backends", "pipeline/host/trap"}},
 	{"pipeline/changes", []string{"backends", "pipeline/host/trap"}}, // which knows nothing of sandboxes
-	{"pipeline/host", []string{"backends", "backends/cgroup", "pipeline", "pipeline/approval", "pipeline/host/files", "pipeline/host/launch", "pipeline/results",
+	{"pipeline/host", []string{"backends", "backends/cgroup", "pipeline", "pipeline/approval", "pipeline/host/files", "pipeline/host/launch",
+		"pipeline/results",
 		"pipeline/session", "vault"}},
 	{"pipeline/output", []string{"backends/kernel"}},
-	{"pipeline/pipelinetest", []string{"audit", "backends", "backends/hosttest", "backends/process", "egress", "pipeline/...", "signer", "vault"}}, // only tests import it
-	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/changes", "pipeline/event", "pipeline/identity",
-		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}}, // but no package whose effects it records
+	// only tests import it
+	{"pipeline/pipelinetest", []string{"audit", "backends", "backends/hosttest", "backends/process", "egress", "pipeline/...", "signer",
+		"vault"}},
+	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/changes",
+		"pipeline/event", "pipeline/identity",
+		// but no package whose effects it records
+		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}},
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
-	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/changes", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API
-	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
-	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
+	// a client of the API
+	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/changes",
+		"pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}},
+	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...",
+		"signer", "validate"}},
+	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends",
+		"backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
 	{"mcp/rpc", []string{"pipeline/door", "pipeline/identity", "pipeline/operation"}}, // it knows no tools
-	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "backends/guest", "signer", "audit"}},
+	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel",
+		"backends/guest", "signer", "audit"}},
 	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/role", nil},
 	{"cli/complete", nil},
@@ -107,12 +122,15 @@ var mayImport = []struct {
 	{"cli/markdowntest", nil}, // only tests import it
 	{"cli/setup", []string{"cli/command", "cli/config", "cli/exit", "cli/terminal"}},
 	{"cli/agent", []string{"backends", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/run", "vault", "vault/tokens"}},
-	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/changes", "pipeline/control", "pipeline/run", "pipeline/workspace", "signer", "validate"}},
+	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/changes",
+		"pipeline/control", "pipeline/run", "pipeline/workspace", "signer", "validate"}},
 	{"cli/changes", []string{"backends/paths", "cli/...", "pipeline", "pipeline/changes", "pipeline/workspace"}},
-	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
+	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "cli/...", "egress", "pipeline",
+		"pipeline/..."}},
 	{"cli/outside", []string{"backends", "cli/...", "egress", "egress/web/...", "pipeline", "pipeline/..."}},
 	{"cli/wiring", []string{"..."}},
-	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/containment", "pipeline/control"}},
+	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/containment",
+		"pipeline/control"}},
 	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/changes", "pipeline/event", "pipeline/results", "signer"}},
 	{"cli/backup", []string{"audit", "audit/checkpoint", "cli/...", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
@@ -121,7 +139,8 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext", "audit/statefile", "backends/duplex", "backends/hostfs", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/diff", "validate/spelling"}
+var leaves = []string{"audit/safetext", "audit/statefile", "backends/duplex", "backends/hostfs", "backends/paths", "cli/lazy", "cli/role",
+	"pipeline/remedy", "validate/diff", "validate/spelling"}
 
 // light are the packages that import only the leaves in their rows, since each process that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}
@@ -139,13 +158,16 @@ var inTests = []struct {
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
 	{"backends/container/call", []string{"backends/kernel"}}, // tests that cells are told apart in one output, even if parts are missing
 	{"backends/docker/...", []string{"backends/process/..."}},
-	{"backends/kubernetes", []string{"backends/container/...", "pipeline"}}, // tests the order of callers that wait for pods in a full namespace
+	// tests the order of callers that wait for pods in a full namespace
+	{"backends/kubernetes", []string{"backends/container/...", "pipeline"}},
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"pipeline/host", []string{"audit", "pipeline/pipelinetest"}},
 	{"pipeline/control", []string{"vault"}},
-	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "pipeline/workspace", "signer", "validate"}}, // tests need a server behind the page
+	// tests need a server behind the page
+	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "pipeline/workspace",
+		"signer", "validate"}},
 	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }

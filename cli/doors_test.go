@@ -21,7 +21,8 @@ var ofDoors = []string{
 
 // besideDoors are the uses outside of package door, each with its reason.
 var besideDoors = map[string]string{
-	"pipeline/control/server.go http.Server":                          "its clients are this user's own processes on a socket of their own, which hand pipes over",
+	"pipeline/control/server.go http.Server": "its clients are this user's own processes on a socket of their " +
+		"own, which hand pipes over",
 	"pipeline/control/run_server_linux.go http.NewResponseController": "it takes the connection over",
 	"pipeline/control/api.go http.TimeoutHandler":                     "bounds what the server does, and not what a client may",
 	"pipeline/page/render.go http.Error":                              "there is no page that could say it",
@@ -42,7 +43,8 @@ func TestDoors(t *testing.T) {
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 			name := strings.TrimPrefix(filepath.ToSlash(path), "../")
-			if err != nil || strings.HasPrefix(name, "pipeline/door/") || strings.HasPrefix(name, "pipeline/pipelinetest/") || !slices.ContainsFunc(file.Imports, isHTTP) {
+			if err != nil || strings.HasPrefix(name, "pipeline/door/") || strings.HasPrefix(name, "pipeline/pipelinetest/") ||
+				!slices.ContainsFunc(file.Imports, isHTTP) {
 				return err
 			}
 			for _, use := range doorUses(file) {

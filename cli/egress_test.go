@@ -20,10 +20,12 @@ func TestEgressList(t *testing.T) {
 	if code, out, errs := runCommandLine("egress", "list"); code != 0 || out != "no connection is waiting\nnothing is approved\n" {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	waits := submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "a.example\x1b[2J", Namespace: "team", Run: "r1", Reason: "it connects"})
+	waits := submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "a.example\x1b[2J", Namespace: "team", Run: "r1",
+		Reason: "it connects"})
 	holds := submitQuestion(t, other, approval.Question{Kind: approval.Egress, What: "b.example:22", Namespace: "team", Session: "s1"})
 	submitQuestion(t, other, approval.Question{Kind: approval.Host, What: "git push"})
-	if err := other.Answer(t.Context(), holds.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), User: "ada", Scope: approval.ScopeSession}); err != nil {
+	if err := other.Answer(t.Context(), holds.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), User: "ada",
+		Scope: approval.ScopeSession}); err != nil {
 		t.Fatal(err)
 	}
 	_, out, _ := runCommandLine("egress", "list")
@@ -51,10 +53,12 @@ func TestEgressList(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Waiting) != 1 || len(got.Approved) != 1 ||
 		got.Waiting[0].Server != "7" || got.Waiting[0].ID != waits.Question.ID || got.Waiting[0].Run != "r1" ||
-		got.Approved[0].Server != "123" || got.Approved[0].Scope != "session" || got.Approved[0].Question.ID != holds.Question.ID || got.Approved[0].Until == "" {
+		got.Approved[0].Server != "123" || got.Approved[0].Scope != "session" || got.Approved[0].Question.ID != holds.Question.ID ||
+		got.Approved[0].Until == "" {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, out, _ := runCommandLine("egress", "list", "--server", "123"); strings.Contains(out, waits.Question.ID) || !strings.Contains(out, holds.Question.ID) {
+	if _, out, _ := runCommandLine("egress", "list", "--server", "123"); strings.Contains(out, waits.Question.ID) ||
+		!strings.Contains(out, holds.Question.ID) {
 		t.Errorf("one server's: %s", out)
 	}
 }
@@ -82,7 +86,8 @@ func TestEgressApproveAndDeny(t *testing.T) {
 		{[]string{"egress", "approve", "\x1b[2J"}, 1, "", `\x1b[2J`},
 		{[]string{"egress", "approve", strings.ToLower(b), "--reason", "go on"}, 0, "approved until ", ""},
 		{[]string{"egress", "approve", b}, 1, "", "no connection with the id"},
-		{[]string{"egress", "deny", "A.example", d}, 0, "denied: egress a.example for the namespace team\ntaken back: egress a.example:22 for the namespace team\ndenied: egress d.example", ""},
+		{[]string{"egress", "deny", "A.example", d}, 0, "denied: egress a.example for the namespace team\ntaken back: egress a.example:22 for " +
+			"the namespace team\ndenied: egress d.example", ""},
 		{[]string{"egress", "deny", "a.example"}, 1, "", "no request or approval matches a.example"},
 		{[]string{"egress", "approve", c, "--server", "7"}, 1, "", "no connection with the id"},
 		{[]string{"egress", "approve", c, "--server", "123"}, 0, "approved until ", ""},
@@ -100,7 +105,8 @@ func TestEgressApproveAndDeny(t *testing.T) {
 // TestEgressGive allows hosts that nobody has requested.
 func TestEgressGive(t *testing.T) {
 	setTempHome(t)
-	if code, _, errs := runCommandLine("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server is running") || !strings.Contains(errs, "run FILE --allow a.example") {
+	if code, _, errs := runCommandLine("egress", "a.example", "--namespace", "team"); code != 1 ||
+		!strings.Contains(errs, "no server is running") || !strings.Contains(errs, "run FILE --allow a.example") {
 		t.Errorf("without a server: exit %d, %q", code, errs)
 	}
 	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
@@ -125,14 +131,16 @@ func TestEgressGive(t *testing.T) {
 	if code != 0 || strings.Count(out, "allowed *.a.example for the namespace team until ") != 2 {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	if code, out, _ := runCommandLine("egress", "b.example", "--server", "7", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example","namespace":"default"`) {
+	if code, out, _ := runCommandLine("egress", "b.example", "--server", "7", "--json"); code != 0 ||
+		!strings.Contains(out, `"what":"b.example","namespace":"default"`) {
 		t.Errorf("exit %d, %q", code, out)
 	}
 	if len(one.Grants()) != 2 || len(other.Grants()) != 1 {
 		t.Errorf("got %v and %v", one.Grants(), other.Grants())
 	}
 	for _, g := range other.Grants() {
-		if a := g.Answer; g.Question.What != "*.a.example" || g.Question.Namespace != "team" || a.Reason != "asked by phone" || a.By.String() != "cli" || g.Question.For.Minutes() != 10 {
+		if a := g.Answer; g.Question.What != "*.a.example" || g.Question.Namespace != "team" || a.Reason != "asked by phone" ||
+			a.By.String() != "cli" || g.Question.For.Minutes() != 10 {
 			t.Errorf("got %+v", g)
 		}
 	}
@@ -150,7 +158,8 @@ func TestAnswerWithReason(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	q = submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "b.example", Namespace: "team"})
-	if code, out, errs := runCommandLine("deny", q.Question.ID, "--reason", "no", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example"`) || !strings.Contains(out, `"allowed":false`) {
+	if code, out, errs := runCommandLine("deny", q.Question.ID, "--reason", "no", "--json"); code != 0 ||
+		!strings.Contains(out, `"what":"b.example"`) || !strings.Contains(out, `"allowed":false`) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }

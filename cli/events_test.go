@@ -21,7 +21,8 @@ import (
 func busServer(t *testing.T, pid int) (*event.Bus, *control.Listener) {
 	t.Helper()
 	bus := event.NewBus()
-	l, err := control.Listen(control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), control.New(control.Config{Server: control.Server{PID: pid}, Events: bus}))
+	l, err := control.Listen(control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""),
+		control.New(control.Config{Server: control.Server{PID: pid}, Events: bus}))
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("no control socket on this system")
 	}
@@ -51,13 +52,16 @@ func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
 
 func TestEvents(t *testing.T) {
 	setTempHome(t)
-	if code, out, errs := events(t.Context()); code != 1 || out != "" || !strings.Contains(errs, "no server is running") || !strings.Contains(errs, "hint: sandboxmcp audit tail -f") {
+	if code, out, errs := events(t.Context()); code != 1 || out != "" || !strings.Contains(errs, "no server is running") ||
+		!strings.Contains(errs, "hint: sandboxmcp audit tail -f") {
 		t.Errorf("without a server: exit %d, %q, %q", code, out, errs)
 	}
 	bus, _ := busServer(t, 7)
 	for _, e := range []event.Event{
-		{Name: event.ExecutionCompleted, Namespace: "team", Run: "R1", Data: map[string]any{"language": "python", "name": "a.py", "ended": "exit", "exit_code": 3, "wall_ms": 1250.0}},
-		{Name: event.EgressDenied, Namespace: "other", Data: map[string]any{"name": "x\x1b[2Ja.example", "port": 443, "reason": "no\u202e\nexecution.completed"}},
+		{Name: event.ExecutionCompleted, Namespace: "team", Run: "R1", Data: map[string]any{"language": "python", "name": "a.py", "ended": "exit",
+			"exit_code": 3, "wall_ms": 1250.0}},
+		{Name: event.EgressDenied, Namespace: "other", Data: map[string]any{"name": "x\x1b[2Ja.example", "port": 443,
+			"reason": "no\u202e\nexecution.completed"}},
 		{Name: event.VaultAccessed, Namespace: "team", Data: map[string]any{"secrets": []string{"A", "B"}}},
 		{Name: event.QueueBackpressure, Namespace: "team", Data: map[string]any{"busy": true}},
 		{Name: event.QueueBackpressure, Namespace: "team", Data: map[string]any{"waiting": 4}},
@@ -89,7 +93,8 @@ func TestEvents(t *testing.T) {
 	}
 	_, out, _ = events(t.Context(), "--json", "--kind", event.EgressDenied)
 	var e event.Event
-	if err := json.Unmarshal([]byte(out), &e); err != nil || e.Seq != 2 || e.Data["name"] != "x\x1b[2Ja.example" || strings.ContainsAny(out, "\x1b\u202e") || strings.Count(out, "\n") != 1 {
+	if err := json.Unmarshal([]byte(out), &e); err != nil || e.Seq != 2 || e.Data["name"] != "x\x1b[2Ja.example" ||
+		strings.ContainsAny(out, "\x1b\u202e") || strings.Count(out, "\n") != 1 {
 		t.Errorf("%v: %q", err, out)
 	}
 }

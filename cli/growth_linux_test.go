@@ -19,7 +19,8 @@ var slack = footprint{
 	"heap":     4 << 20,  // bytes, after a collection; SQLite's cache and the figures of the last runs are bounded
 	"threads":  24,       // Go's threads stay, and their number depends on chance
 	// As many templates stay as worked at the same time, at most one for each CPU and root; and connections to the log.
-	"processes": templates, "namespaces mnt": templates, "namespaces pid": templates, "namespaces user": templates, "mounts": 24 * templates, "descriptors": 40 + 4*templates,
+	"processes": templates, "namespaces mnt": templates, "namespaces pid": templates, "namespaces user": templates, "mounts": 24 * templates,
+	"descriptors":      40 + 4*templates,
 	"programs of BPF":  64,     // includes those of other tests
 	"files of cgroups": 8 * 48, // an idle cgroup keeps the files open that were once read: eight
 }

@@ -41,7 +41,8 @@ Examples:
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the packages: python or node"},
 			command.NamespaceFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused with a hint
-			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes",
+				DefaultText: command.SeeConfig},
 			&cli.Float64Flag{Name: "timeout", Usage: "time limit in `SECONDS`", DefaultText: "as much as configured, at most ten minutes"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not print the package manager's output"},
 			command.JSONFlag(),
@@ -81,8 +82,9 @@ func (p *program) install(c *cli.Context) error {
 		return err
 	}
 	q := install.Request{
-		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: command.Seconds(c.Float64("timeout")),
-		Typed: true,
+		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(),
+		Timeout: command.Seconds(c.Float64("timeout")),
+		Typed:   true,
 	}
 	if terminal.IsTerminal(p.Err) && !c.Bool("quiet") && !c.Bool("json") {
 		q.Progress = func(line string) { fmt.Fprintln(p.Err, terminal.Visible(line)) }
@@ -98,7 +100,8 @@ func (p *program) install(c *cli.Context) error {
 }
 
 func (p *program) showInstalled(c *cli.Context, q install.Request, res pipeline.Outcome) error {
-	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode, Packages: append([]packages.Package{}, res.Packages...)}
+	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode,
+		Packages: append([]packages.Package{}, res.Packages...)}
 	failed := res.Ended != backends.EndedOK
 	if failed {
 		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints
@@ -111,7 +114,8 @@ func (p *program) showInstalled(c *cli.Context, q install.Request, res pipeline.
 	for _, h := range res.Hints {
 		hints = append(hints, h.String())
 	}
-	return exit.Fail(strings.Join(hints, "; "), "nothing was installed: the package manager failed (%s, exit code %d)", res.Ended, res.ExitCode)
+	return exit.Fail(strings.Join(hints, "; "), "nothing was installed: the package manager failed (%s, exit code %d)", res.Ended,
+		res.ExitCode)
 }
 
 func (i installed) writeText(w io.Writer) error {
@@ -126,6 +130,7 @@ func (i installed) writeText(w io.Writer) error {
 	if err := t.Close(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "installed %s for %s in the namespace %s\n", terminal.Count(len(i.Packages), "package"), terminal.Visible(i.Language), terminal.Visible(i.Namespace))
+	_, err := fmt.Fprintf(w, "installed %s for %s in the namespace %s\n", terminal.Count(len(i.Packages), "package"),
+		terminal.Visible(i.Language), terminal.Visible(i.Namespace))
 	return err
 }

@@ -25,8 +25,10 @@ type job struct {
 const leasedSecret = "LENT"
 
 var jobs = []job{
-	{name: "python", language: "python", code: "import os, sys; print(sys.argv[1], os.environ['WORD'])", with: argsAndEnv, stdout: "MARK MARK\n"},
-	{name: "node", language: "node", code: "console.log(process.env.WORD)", with: map[string]any{"env": map[string]any{"WORD": "MARK"}}, stdout: "MARK\n"},
+	{name: "python", language: "python", code: "import os, sys; print(sys.argv[1], os.environ['WORD'])", with: argsAndEnv,
+		stdout: "MARK MARK\n"},
+	{name: "node", language: "node", code: "console.log(process.env.WORD)", with: map[string]any{"env": map[string]any{"WORD": "MARK"}},
+		stdout: "MARK\n"},
 	{name: "shell", language: "shell", code: `echo "$1" "$WORD"`, with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "exits at once", language: "shell", code: "exit 3", ended: []string{"exit"}},
 	{name: "session", every: 49, calls: callInSession},
@@ -40,7 +42,8 @@ var jobs = []job{
 		with: map[string]any{"secrets": []string{leasedSecret}}, stdout: "***REDACTED***\n"},
 	{name: "node, secret", every: 17, language: "node", code: "console.log(process.env." + leasedSecret + ")",
 		with: map[string]any{"secrets": []string{leasedSecret}}, stdout: "***REDACTED***\n"},
-	{name: "node, args", every: 61, language: "node", code: "console.log(process.argv[2], process.env.WORD)", with: argsAndEnv, stdout: "MARK MARK\n"},
+	{name: "node, args", every: 61, language: "node", code: "console.log(process.argv[2], process.env.WORD)", with: argsAndEnv,
+		stdout: "MARK MARK\n"},
 	{name: "files", every: 19, language: "shell", code: "cat data.txt; echo MARK >left.txt",
 		with: map[string]any{"files": map[string]any{"data.txt": "MARK\n"}}, stdout: "MARK\n"},
 	{name: "leaves processes", every: 23, language: "shell", code: "sleep 1000 & setsid sleep 1000 & echo MARK", stdout: "MARK\n"},
@@ -54,7 +57,8 @@ var jobs = []job{
 	{name: "fork bomb", every: 97, language: "shell", code: ":(){ :|:& };:; sleep 0.1", with: brief, ended: anyEnd, stdout: "*"},
 	{name: "python, fork bomb", every: 103, language: "python", code: "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass",
 		with: brief, ended: anyEnd, stdout: "*"},
-	{name: "another size", every: 47, language: "python", code: "print('MARK')", with: map[string]any{"resource_limits": map[string]any{"max_ram_mb": 256}}, stdout: "MARK\n"},
+	{name: "another size", every: 47, language: "python", code: "print('MARK')",
+		with: map[string]any{"resource_limits": map[string]any{"max_ram_mb": 256}}, stdout: "MARK\n"},
 	{name: "out of memory", every: 107, language: "python", code: "x = bytearray(1 << 30)",
 		with: map[string]any{"resource_limits": map[string]any{"max_ram_mb": 64}}, ended: []string{"exit", "oom", "signal"}},
 	{name: "PYTHONPATH", every: 53, language: "python", code: "import sys; print('/workspace/lib' in sys.path)",
@@ -157,8 +161,9 @@ func callInSession(s *measured, mark string) error {
 // callAsTask makes a call of the protocol 2026-07-28 that becomes a task, and fetches its result.
 func callAsTask(s *measured, mark string) error {
 	meta := map[string]any{
-		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
-		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+		"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{
+			"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
 	}
 	arguments := map[string]any{"language": "shell", "code": "sleep 0.7; echo " + mark}
 	result, err := s.request("tools/call", map[string]any{"name": "execute_code", "arguments": arguments, "_meta": meta})

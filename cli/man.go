@@ -84,8 +84,10 @@ func settingSections() []manual.Section {
 		}
 	}
 	return []manual.Section{
-		{Title: "SETTINGS", Text: "Keys of the configuration file, which is YAML. Flags override the environment, which overrides the file, which overrides the defaults.", Terms: settings},
-		{Title: "ENVIRONMENT", Terms: append(variables, manual.Term{Word: "SANDBOXMCP_SECRET_NAMESPACE_NAME", Meaning: "a secret of the vault's store environment"},
+		{Title: "SETTINGS", Text: "Keys of the configuration file, which is YAML. Flags override the environment, which overrides the file, " +
+			"which overrides the defaults.", Terms: settings},
+		{Title: "ENVIRONMENT", Terms: append(variables, manual.Term{Word: "SANDBOXMCP_SECRET_NAMESPACE_NAME",
+			Meaning: "a secret of the vault's store environment"},
 			manual.Term{Word: "SANDBOXMCP_TOKEN", Meaning: "a person's token for the server that --server names by its URL"})},
 		{Title: "FILES", Terms: []manual.Term{
 			{Word: "~/.config/sandboxmcp/config.yaml", Meaning: "the configuration, below $XDG_CONFIG_HOME where that is set"},

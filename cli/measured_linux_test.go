@@ -96,7 +96,8 @@ func startMeasured(t *testing.T) *measured {
 	answer.Close()
 	t.Cleanup(func() { s.stop(t) })
 	go s.read(out)
-	if _, err := s.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}}); err != nil {
+	if _, err := s.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}}); err != nil {
 		t.Fatal(err)
 	}
 	return s

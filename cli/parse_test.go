@@ -79,8 +79,10 @@ func TestParse(t *testing.T) {
 
 // TestNoValueInErrors checks that messages do not quote misplaced words, which may be secrets.
 func TestNoValueInErrors(t *testing.T) {
-	for _, line := range []string{"vault add K --vaule=topsecret", "vault add K -topsecret", "vault rotate K --topsecret", "run --token=topsecret x.py", "run x.py --token=topsecret"} {
-		_, err := cmdline.Parse((&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app(), append([]string{"sandboxmcp"}, strings.Fields(line)...))
+	for _, line := range []string{"vault add K --vaule=topsecret", "vault add K -topsecret", "vault rotate K --topsecret",
+		"run --token=topsecret x.py", "run x.py --token=topsecret"} {
+		_, err := cmdline.Parse((&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app(),
+			append([]string{"sandboxmcp"}, strings.Fields(line)...))
 		if f := exit.FromError(err); err == nil || strings.Contains(f.Text+f.Hint, "topsecret") {
 			t.Errorf("%s: %v", line, f)
 		}

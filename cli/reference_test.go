@@ -62,7 +62,8 @@ func referenceText() string {
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	sections := commandSections(app)[1:]
 	first, shared := sharedFlags(sections)
-	b.WriteString("\n## Commands\n\n`COMMAND --help` says more of each, with examples, and `sandboxmcp man` all. Where a flag has a default that is not named, it is a setting. Before or after any\n" +
+	b.WriteString("\n## Commands\n\n`COMMAND --help` says more of each, with examples, and `sandboxmcp man` all. Where a flag has a " +
+		"default that is not named, it is a setting. Before or after any\n" +
 		"command:\n\n")
 	writeTerms(&b, manualHead(app)[2].Terms...)
 	b.WriteString("Where a command has one of these flags, it means the same for all:\n\n")
@@ -80,7 +81,8 @@ func referenceText() string {
 			b.WriteString("Shared: " + strings.Join(words, ", ") + "\n\n")
 		}
 	}
-	b.WriteString("## Settings\n\nSettings of `caps` are the highest `limits` that a caller can ask for.\n\n| key, and variable | default | takes | what it does |\n|---|---|---|---|\n")
+	b.WriteString("## Settings\n\nSettings of `caps` are the highest `limits` that a caller can ask for.\n\n| key, and variable | default " +
+		"| takes | what it does |\n|---|---|---|---|\n")
 	for _, row := range settingRows() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3])
 	}
@@ -159,7 +161,8 @@ func writeTerms(b *strings.Builder, terms ...manual.Term) {
 	}
 	b.WriteString("| flag | |\n|---|---|\n")
 	for _, t := range terms {
-		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(t.Word, "|", `\|`), tableCell(strings.TrimSuffix(t.Meaning, " (default: "+command.SeeConfig+")")))
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(t.Word, "|", `\|`),
+			tableCell(strings.TrimSuffix(t.Meaning, " (default: "+command.SeeConfig+")")))
 	}
 	b.WriteString("\n")
 }

@@ -23,9 +23,10 @@ import (
 
 func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "serve",
-		Usage:     "serve agents over the Model Context Protocol, on standard input and output or over HTTP",
-		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--workspace NAME=DIR] [--skills DIR] [--structured]",
+		Name:  "serve",
+		Usage: "serve agents over the Model Context Protocol, on standard input and output or over HTTP",
+		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--workspace " +
+			"NAME=DIR] [--skills DIR] [--structured]",
 		Description: `Agents start it themselves: their configuration names it as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
@@ -50,14 +51,17 @@ sandboxmcp token create makes one. SIGTERM ends it once running requests have fi
 Example: sandboxmcp serve --namespace my-agent
 Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "default isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "backend", Usage: "default isolation backend `NAME`: process, podman, docker or kubernetes",
+				DefaultText: command.SeeConfig},
 			&cli.StringFlag{Name: "listen", Usage: "serve HTTP at `ADDRESS` instead of standard input and output", DefaultText: command.SeeConfig},
 			&cli.BoolFlag{Name: "background", Usage: "be the server that sandboxmcp stop ends", Hidden: true}, // for start
 			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: serve standard input and output, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of all callers, whatever they request"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
-			&cli.StringFlag{Name: "skills", Usage: "offer clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.SeeConfig},
-			&cli.StringSliceFlag{Name: "workspace", Usage: "let agents work in a directory, as `NAME=DIR`: a person applies their changes; NAME=DIR:apply applies them after each successful run, NAME=DIR:read shows it read-only"},
+			&cli.StringFlag{Name: "skills", Usage: "offer clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts",
+				DefaultText: command.SeeConfig},
+			&cli.StringSliceFlag{Name: "workspace", Usage: "let agents work in a directory, as `NAME=DIR`: their changes are proposed; " +
+				"DIR:apply applies them, DIR:read allows none"},
 			&cli.BoolFlag{Name: "structured", Usage: "send structuredContent to every client"},
 		},
 		Action: command.NoWords(p.serve),
@@ -109,7 +113,8 @@ func (p *program) serve(c *cli.Context) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	log := slog.New(slog.NewTextHandler(p.Err, nil))
-	parts, err := wiring.New(ctx, cfg, wiring.Purpose{Delegate: true, Serve: true, Idle: p.idle, Log: log, Progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
+	parts, err := wiring.New(ctx, cfg, wiring.Purpose{Delegate: true, Serve: true, Idle: p.idle, Log: log,
+		Progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
 	if err != nil {
 		return err
 	}
@@ -134,7 +139,8 @@ func (p *program) serve(c *cli.Context) error {
 	defer wiring.RunInBackground(ctx, memory.ReleaseWhenIdle)()
 	memory.BoundGarbage()
 	served := mcp.Config{
-		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
+		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(),
+		Backends:  parts.Names(),
 		Namespace: c.String("namespace"), Structured: c.Bool("structured"), ToolsOn: on, Version: version.Current().Version, Logger: log,
 	}
 	if cfg.Skills != "" {

@@ -24,7 +24,8 @@ type bencher struct {
 // newBencher starts serve with its own state directories, so that a profile of the benchmark covers the server.
 func newBencher(b *testing.B) *bencher {
 	home := b.TempDir()
-	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config",
+		"XDG_RUNTIME_DIR": ""} {
 		b.Setenv(name, value)
 	}
 	fromClient, to, err := os.Pipe()

@@ -46,12 +46,14 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 	ids := wiring.Identities(cfg, log)
 	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline))
 	if cfg.HTTP.Page {
-		w.page = page.New(page.Config{Client: control.LocalClient(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins, Version: version.Current().Version, Log: log})
+		w.page = page.New(page.Config{Client: control.LocalClient(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins,
+			Version: version.Current().Version, Log: log})
 		api.SetPage(w.page.Invite)
 	}
 	site := w.page
 	agents, people := ids.Middleware(w.mcp), ids.Middleware(api)
-	w.e2b = e2b.New(e2b.Config{Pipeline: m.Pipeline, Identities: ids, Namespace: m.Namespace, Templates: wiring.Templates(cfg), Domain: cfg.HTTP.Domain, Wall: wiring.MaxTime(cfg)})
+	w.e2b = e2b.New(e2b.Config{Pipeline: m.Pipeline, Identities: ids, Namespace: m.Namespace, Templates: wiring.Templates(cfg),
+		Domain: cfg.HTTP.Domain, Wall: wiring.MaxTime(cfg)})
 	plain := ids.MiddlewareWith(sessions.New(sessions.Config{Pipeline: m.Pipeline, Namespace: m.Namespace}), sessions.Refuse)
 	hosted := w.e2b
 	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp

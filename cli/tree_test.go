@@ -34,9 +34,11 @@ func eachCommand(f func(path string, c *cli.Command)) *cli.App {
 // withoutJSON are commands without --json: they write a file as it is, talk to a program or a person, or only group
 // subcommands.
 var withoutJSON = map[string]bool{
-	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true, "changes export": true,
+	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true,
+	"audit receipt": true, "changes export": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
-	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true, "setup kubernetes": true,
+	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true,
+	"setup": true, "setup systemd": true, "setup kubernetes": true,
 }
 
 // TestTree checks the help of each command.
@@ -87,7 +89,8 @@ func TestErrorsAreJSON(t *testing.T) {
 		if cmdline.FindFlag(c.Flags, "json") == nil {
 			return
 		}
-		for _, more := range [][]string{{"--json", "--no-such-flag"}, {"--no-such-flag", "--json"}, {"--json", "--config", missing}, {"--json", "--config=" + missing, "one", "two", "three", "four"}} {
+		for _, more := range [][]string{{"--json", "--no-such-flag"}, {"--no-such-flag", "--json"}, {"--json", "--config", missing},
+			{"--json", "--config=" + missing, "one", "two", "three", "four"}} {
 			var out, errs strings.Builder
 			line := append(strings.Fields("sandboxmcp "+path), more...)
 			code := Main(line, strings.NewReader(""), &out, &errs)
@@ -165,11 +168,13 @@ func TestCommands(t *testing.T) {
 	found := map[string]bool{}
 	eachCommand(func(path string, c *cli.Command) { found[path] = true })
 	for _, want := range []string{
-		"serve", "run", "doctor", "bench", "config", "queue status", "artifacts", "egress", "approvals list", "approve", "deny", "validate", "install",
+		"serve", "run", "doctor", "bench", "config", "queue status", "artifacts", "egress", "approvals list", "approve", "deny", "validate",
+		"install",
 		"page", "session list", "session create", "session exec", "session kill", "session attach", "session stats",
 		"inspect", "bridge", "limits", "runtimes", "vault add", "vault list", "vault delete", "vault verify", "audit", "events",
 		"web search", "web fetch", "web browser", "host exec", "host read", "host write", "host list", "host copy",
-		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "man", "version",
+		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion",
+		"man", "version",
 	} {
 		if !found[want] && !slices.Contains(plannedCommands, want) {
 			t.Errorf("unknown command %q", want)

@@ -9,7 +9,8 @@ import (
 // TestUnreadOutput checks that commands whose reader has stopped end, by their time limit or the end of their input.
 func TestUnreadOutput(t *testing.T) {
 	home := t.TempDir()
-	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config",
+		"XDG_RUNTIME_DIR": ""} {
 		t.Setenv(name, value)
 	}
 	for _, one := range []struct {
@@ -46,7 +47,8 @@ func TestUnreadOutput(t *testing.T) {
 // TestServeWithoutLog checks that a server whose log can't be opened ends at its start, instead of refusing each call.
 func TestServeWithoutLog(t *testing.T) {
 	home := t.TempDir()
-	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config",
+		"XDG_RUNTIME_DIR": ""} {
 		t.Setenv(name, value)
 	}
 	db := home + "/log.db"
@@ -60,7 +62,8 @@ func TestServeWithoutLog(t *testing.T) {
 	defer stdin.Close()
 	defer open.Close()
 	var out, errs strings.Builder
-	if code := Main([]string{"sandboxmcp", "--db", db, "serve"}, stdin, &out, &errs); code != 1 || !strings.Contains(errs.String(), "move it") {
+	if code := Main([]string{"sandboxmcp", "--db", db, "serve"}, stdin, &out, &errs); code != 1 ||
+		!strings.Contains(errs.String(), "move it") {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
 }

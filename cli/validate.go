@@ -47,7 +47,8 @@ Examples:
   sandboxmcp validate script.py --write
   cat app.js | sandboxmcp validate - --language node --no-auto-fix`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by its extension)"},
+			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by " +
+				"its extension)"},
 			&cli.BoolFlag{Name: "no-auto-fix", Usage: "do not add missing imports: only name them"},
 			&cli.BoolFlag{Name: "write", Usage: "write the code with its missing imports back to FILE"},
 			command.JSONFlag(),
@@ -106,7 +107,8 @@ func (p *program) validate(c *cli.Context) error {
 	}
 	found := validation{File: file, Language: report.Language, Valid: report.Valid, Judged: report.Judged || !report.Valid,
 		Problems: append([]validate.Problem{}, report.Problems...), Missing: append([]validate.Import{}, report.Missing...),
-		Dangers: append([]validate.Danger{}, report.Dangers...), Fixed: report.Fixed, Diff: report.Diff, Notes: append([]string{}, report.Notes...)}
+		Dangers: append([]validate.Danger{}, report.Dangers...), Fixed: report.Fixed, Diff: report.Diff,
+		Notes: append([]string{}, report.Notes...)}
 	if c.Bool("write") && found.Fixed != "" {
 		if err := writeBack(file, code.Source, []byte(found.Fixed)); err != nil {
 			return err
@@ -117,7 +119,8 @@ func (p *program) validate(c *cli.Context) error {
 }
 
 // validateOther runs the configured check command of a language on code, in a sandbox.
-func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiring.Parts, file string, code validate.Code, language string) error {
+func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiring.Parts, file string, code validate.Code,
+	language string) error {
 	if c.Bool("write") {
 		return exit.Usage("leave out --write", "code of %s is only checked", language)
 	}
@@ -160,7 +163,8 @@ func (p *program) codeOf(file, language string, others []string) (validate.Code,
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return code, exit.Usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a directory: name a script in it", terminal.Visible(file))
+			return code, exit.Usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a directory: name a script in it",
+				terminal.Visible(file))
 		}
 		from, code.Name = f, filepath.Base(file)
 	}

@@ -80,7 +80,8 @@ func TestHoldersOfOldValue(t *testing.T) {
 			t.Errorf("%s is told of: %s", id, stderr)
 		}
 	}
-	if out, _ := run("vault", "rotate", "KEY", "third-"+"value", "--json"); !strings.Contains(out, `"sessions_with_the_old_value":["LIVING"]`) {
+	if out, _ := run("vault", "rotate", "KEY", "third-"+"value", "--json"); !strings.Contains(out,
+		`"sessions_with_the_old_value":["LIVING"]`) {
 		t.Errorf("got %s", out)
 	}
 }

@@ -60,7 +60,8 @@ func TestPlainWords(t *testing.T) {
 			}
 			return nil
 		}
-		if !slices.Contains([]string{".go", ".py", ".js", ".mjs", ".ts", ".r", ".R", ".md", ".sql", ".sh", ".txtar", ".json", ".yaml", ".yml"}, filepath.Ext(path)) || d.Name() == "words_test.go" {
+		if !slices.Contains([]string{".go", ".py", ".js", ".mjs", ".ts", ".r", ".R", ".md", ".sql", ".sh", ".txtar", ".json", ".yaml", ".yml"},
+			filepath.Ext(path)) || d.Name() == "words_test.go" {
 			return nil
 		}
 		for _, w := range camel(strings.TrimSuffix(d.Name(), filepath.Ext(path))) {
@@ -147,7 +148,8 @@ func camel(name string) []string {
 	var words []string
 	rs, start := []rune(name), 0
 	for i := 1; i <= len(rs); i++ {
-		if i == len(rs) || rs[i] == '_' || rs[i] == '-' || unicode.IsUpper(rs[i]) && (!unicode.IsUpper(rs[i-1]) || i+1 < len(rs) && unicode.IsLower(rs[i+1])) {
+		if i == len(rs) || rs[i] == '_' || rs[i] == '-' || unicode.IsUpper(rs[i]) && (!unicode.IsUpper(rs[i-1]) || i+1 < len(rs) &&
+			unicode.IsLower(rs[i+1])) {
 			words = append(words, strings.ToLower(strings.Trim(string(rs[start:i]), "_-")))
 			start = i
 		}

@@ -73,7 +73,8 @@ func TestSpecial(t *testing.T) {
 	if n < 250 {
 		t.Errorf("only %d addresses", n)
 	}
-	if (&Dialer{}).RefusalOf(netip.Addr{}) == "" || (&Dialer{}).RefusalOf(netip.MustParseAddr("2600::1%eth0")) == "" || public(netip.Addr{}) || public(netip.MustParseAddr("2600::1%eth0")) {
+	if (&Dialer{}).RefusalOf(netip.Addr{}) == "" || (&Dialer{}).RefusalOf(netip.MustParseAddr("2600::1%eth0")) == "" || public(netip.Addr{}) ||
+		public(netip.MustParseAddr("2600::1%eth0")) {
 		t.Error("an invalid address is public")
 	}
 }
@@ -104,7 +105,8 @@ func FuzzAddress(f *testing.F) {
 			return
 		}
 		u := a.Unmap()
-		local := u.IsLoopback() || u.IsPrivate() || u.IsMulticast() || u.IsLinkLocalUnicast() || u.IsUnspecified() || u == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+		local := u.IsLoopback() || u.IsPrivate() || u.IsMulticast() || u.IsLinkLocalUnicast() || u.IsUnspecified() ||
+			u == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 		if public(a) && (local || !u.IsGlobalUnicast()) {
 			t.Errorf("%s is public", a)
 		}
@@ -126,10 +128,14 @@ func TestIncludes(t *testing.T) {
 		network, address string
 		want             bool
 	}{
-		{"8.8.8.0/24", "8.8.8.8", true}, {"8.8.8.0/24", "8.8.9.8", false}, {"8.8.8.0/24", "::ffff:8.8.8.8", true}, {"8.8.8.0/24", "64:ff9b::8.8.8.8", true},
-		{"8.8.8.0/24", "64:ff9b::8.8.9.8", false}, {"8.8.8.0/24", "2002:808:808::1", true}, {"::ffff:8.8.8.0/120", "8.8.8.8", true}, {"::ffff:8.8.8.0/120", "8.8.9.8", false},
-		{"::ffff:8.8.8.0/120", "64:ff9b::8.8.8.8", true}, {"64:ff9b::808:800/120", "8.8.8.8", true}, {"64:ff9b::808:800/120", "8.8.9.8", false}, {"::/0", "8.8.8.8", true},
-		{"64:ff9b::/96", "64:ff9b::1.2.3.4", true}, {"2001:db8::/32", "2001:db8::1", true}, {"2001:db8::/32", "8.8.8.8", false}, {"0.0.0.0/0", "2001:4860::1", false},
+		{"8.8.8.0/24", "8.8.8.8", true}, {"8.8.8.0/24", "8.8.9.8", false}, {"8.8.8.0/24", "::ffff:8.8.8.8", true},
+		{"8.8.8.0/24", "64:ff9b::8.8.8.8", true},
+		{"8.8.8.0/24", "64:ff9b::8.8.9.8", false}, {"8.8.8.0/24", "2002:808:808::1", true}, {"::ffff:8.8.8.0/120", "8.8.8.8", true},
+		{"::ffff:8.8.8.0/120", "8.8.9.8", false},
+		{"::ffff:8.8.8.0/120", "64:ff9b::8.8.8.8", true}, {"64:ff9b::808:800/120", "8.8.8.8", true}, {"64:ff9b::808:800/120", "8.8.9.8", false},
+		{"::/0", "8.8.8.8", true},
+		{"64:ff9b::/96", "64:ff9b::1.2.3.4", true}, {"2001:db8::/32", "2001:db8::1", true}, {"2001:db8::/32", "8.8.8.8", false},
+		{"0.0.0.0/0", "2001:4860::1", false},
 	} {
 		if got := includes(netip.MustParsePrefix(tt.network), netip.MustParseAddr(tt.address)); got != tt.want {
 			t.Errorf("%s of %s: got %v", tt.address, tt.network, got)

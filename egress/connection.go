@@ -168,7 +168,8 @@ func (c *connection) passOn(ctx context.Context) {
 	case s == protoTLS:
 		c.passTLS(ctx, o, opens)
 	case opens:
-		c.recordRefusal(ctx, "all that is sent to this name must be read, since a secret is bound to it or it may only be fetched from, and this is neither TLS nor HTTP")
+		c.recordRefusal(ctx, "all that is sent to this name must be read, since a secret is bound to it or it may only be fetched from, and "+
+			"this is neither TLS nor HTTP")
 	case s == protoPostgres:
 		c.passPostgres(ctx, o)
 	default:

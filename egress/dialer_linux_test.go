@@ -70,7 +70,8 @@ func TestDial(t *testing.T) {
 		}
 	}
 	_, err := d.Dial(t.Context(), "Refused.example", at.Port)
-	if want := fmt.Sprintf("refused.example: connection refused at 127.0.0.3:%d", at.Port); err == nil || err.Error() != want || !errors.Is(err, syscall.ECONNREFUSED) {
+	if want := fmt.Sprintf("refused.example: connection refused at 127.0.0.3:%d", at.Port); err == nil || err.Error() != want ||
+		!errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	for _, port := range []int{0, -1, 65536, 65536 + at.Port} {
@@ -79,7 +80,8 @@ func TestDial(t *testing.T) {
 		}
 	}
 	strict := z.dialer(t)
-	for _, name := range []string{"one.example", "six.example", "mapped.example", "dead.example", "both.example", "127.0.0.1", "localhost", "::1"} {
+	for _, name := range []string{"one.example", "six.example", "mapped.example", "dead.example", "both.example", "127.0.0.1", "localhost",
+		"::1"} {
 		if conn, err := strict.Dial(t.Context(), name, at.Port); err == nil || conn != nil {
 			t.Errorf("%s: got %v", name, conn.RemoteAddr())
 		}
@@ -128,7 +130,8 @@ func TestRebinding(t *testing.T) {
 // TestCheckBeforeConnect has an address that passed the first check, and would fail now.
 func TestCheckBeforeConnect(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0").AddrPort()
-	for _, to := range []netip.AddrPort{at, netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port()), netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())} {
+	for _, to := range []netip.AddrPort{at, netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port()),
+		netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())} {
 		conn, failures := new(Dialer).dialFirst(t.Context(), []netip.Addr{to.Addr()}, to.Port(), nil)
 		if conn != nil {
 			t.Fatalf("%s was connected to", to)

@@ -566,7 +566,8 @@ func TestTunnel(t *testing.T) {
 	}}
 	s := serveNames(t)
 	payload := strings.Repeat("0123456789abcdef", 3)
-	for _, kind := range []dnsmessage.Type{typeA, typeAAAA, dnsmessage.TypeTXT, dnsmessage.TypeNS, dnsmessage.TypeCNAME, dnsmessage.TypeMX, 10, dnsmessage.TypeALL} {
+	for _, kind := range []dnsmessage.Type{typeA, typeAAAA, dnsmessage.TypeTXT, dnsmessage.TypeNS, dnsmessage.TypeCNAME, dnsmessage.TypeMX, 10,
+		dnsmessage.TypeALL} {
 		for _, name := range []string{"evil.test", "example.com.evil.test", "localhost.evil.test", "in-addr.arpa.evil.test", "in-addr.arpa"} {
 			m := withOPT(wire(9, kind, splitName(payload+"."+name)...), 4096)
 			if got := wellFormed(t, m, s.exchange(t, m)); got.RCode != noName || len(got.Answers) > 0 {
@@ -595,7 +596,8 @@ func TestFull(t *testing.T) {
 		m := withOPT(wire(1, typeA, tt.label, "example", "org"), 1232)
 		got := wellFormed(t, m, s.appendReply(t.Context(), nil, m, maxDatagram))
 		_, reason := extended(got)
-		if d := s.takeDecisions(); got.RCode != tt.rcode || strings.Contains(reason, "65536 names") == tt.allowed || len(d) != 1 || d[0].Allowed != tt.allowed {
+		if d := s.takeDecisions(); got.RCode != tt.rcode || strings.Contains(reason, "65536 names") == tt.allowed || len(d) != 1 ||
+			d[0].Allowed != tt.allowed {
 			t.Errorf("%s: %v %q %+v", tt.label, got.RCode, reason, d)
 		}
 	}
@@ -713,8 +715,10 @@ func FuzzReply(f *testing.F) {
 	for _, m := range [][]byte{
 		good, withOPT(good, 1232), withOPT(good, 0), change(good, 2, 0x80), change(good, 2, 0x28), good[:12], good[:20], {},
 		wire(2, dnsmessage.TypeALL, "a", "EXAMPLE", "org"), wire(2, typeA, "com\x00"), wire(3, typeA, "b\u00fccher", "example"),
-		withOPT(wire(4, typeA, "evil", "test"), 512), wire(5, typePTR, "1", "0", "64", "127", "in-addr", "arpa"), wire(6, typeAAAA, "localhost"), wire(7, typeA),
-		withOPT(wire(4, typeA, splitName(strings.Repeat(strings.Repeat("a", 60)+".", 4)+"evil")...), 600), wire(1, typeA, "xn--bcher-kva", "example"),
+		withOPT(wire(4, typeA, "evil", "test"), 512), wire(5, typePTR, "1", "0", "64", "127", "in-addr", "arpa"), wire(6, typeAAAA, "localhost"),
+		wire(7, typeA),
+		withOPT(wire(4, typeA, splitName(strings.Repeat(strings.Repeat("a", 60)+".", 4)+"evil")...), 600),
+		wire(1, typeA, "xn--bcher-kva", "example"),
 	} {
 		f.Add(m)
 	}

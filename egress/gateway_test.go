@@ -176,7 +176,9 @@ func (w *world) refused(words string) {
 func blocked(t testing.TB, function string) {
 	t.Helper()
 	all := make([]byte, 1<<20)
-	hosttest.Until(t, "a goroutine is in "+function, func() bool { return bytes.Contains(all[:runtime.Stack(all, true)], []byte(function+"(")) })
+	hosttest.Until(t, "a goroutine is in "+function, func() bool {
+		return bytes.Contains(all[:runtime.Stack(all, true)], []byte(function+"("))
+	})
 }
 
 // mustReset fails unless conn is reset.
@@ -450,7 +452,8 @@ func TestDecided(t *testing.T) {
 				}
 			})
 		}
-		hosttest.Until(t, "five connections are there, and one has its decision recorded", func() bool { return w.open.Load() == 5 && recorded.Load() == 1 })
+		hosttest.Until(t, "five connections are there, and one has its decision recorded",
+			func() bool { return w.open.Load() == 5 && recorded.Load() == 1 })
 		ping(t, w.connect("b.test")) // which came later
 		if n := w.dials.Load(); n != 1 {
 			t.Errorf("%d dials before the decision was recorded", n-1)

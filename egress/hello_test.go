@@ -196,7 +196,8 @@ func TestCheckHello(t *testing.T) {
 
 func FuzzCheckHello(f *testing.F) {
 	good := unencryptedHello(f, "a.test")
-	for _, b := range [][]byte{good, inRecords(good, 7), unencryptedHello(f, "evil.test"), extend(good, 0xfe0d, []byte{1}), extend(good, 0, nameList("b.test"))} {
+	for _, b := range [][]byte{good, inRecords(good, 7), unencryptedHello(f, "evil.test"), extend(good, 0xfe0d, []byte{1}),
+		extend(good, 0, nameList("b.test"))} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -51,8 +51,10 @@ func TestLocalPolicy(t *testing.T) {
 		port int
 		want bool
 	}{
-		{open, "localhost", 3000, true}, {open, "LOCALHOST.", 3000, true}, {open, "localhost", 3001, false}, {open, "localhost", 80, false}, {open, "localhost", 0, false},
-		{open, "127.0.0.1", 3000, false}, {open, "a.localhost", 3000, false}, {open, "[::1]", 3000, false}, {open, "example.com", 3000, false}, {open, "ｌocalhost", 3000, false},
+		{open, "localhost", 3000, true}, {open, "LOCALHOST.", 3000, true}, {open, "localhost", 3001, false}, {open, "localhost", 80, false},
+		{open, "localhost", 0, false},
+		{open, "127.0.0.1", 3000, false}, {open, "a.localhost", 3000, false}, {open, "[::1]", 3000, false}, {open, "example.com", 3000, false},
+		{open, "ｌocalhost", 3000, false},
 		{p, "localhost", 3000, false}, {public, "localhost", 80, false}, {public.WithLocal([]int{3000}), "localhost", 80, false},
 		{closed.WithLocal([]int{3000}), "localhost", 3000, false},
 	} {
@@ -68,7 +70,8 @@ func TestLocalPolicy(t *testing.T) {
 			t.Errorf("%s is covered", pattern)
 		}
 	}
-	local, others := CutLocal([]string{"localhost:3000", "localhost", "localhost:0", "localhost:65536", "localhost:+80", "localhost:080", "LOCALHOST.:443", "a.localhost:80", "127.0.0.1:80", "example.com:80"})
+	local, others := CutLocal([]string{"localhost:3000", "localhost", "localhost:0", "localhost:65536", "localhost:+80", "localhost:080",
+		"LOCALHOST.:443", "a.localhost:80", "127.0.0.1:80", "example.com:80"})
 	if len(local) != 2 || local[0] != 3000 || local[1] != 443 || len(others) != 8 {
 		t.Errorf("got %v, %q", local, others)
 	}
@@ -77,14 +80,16 @@ func TestLocalPolicy(t *testing.T) {
 // TestLocalDialer: only the name itself leads to the machine, on open ports, whatever other names resolve to.
 func TestLocalDialer(t *testing.T) {
 	open, closed := answering(t, "127.0.0.1:0"), answering(t, "127.0.0.1:0")
-	d := &Dialer{Local: []int{open}, Resolver: &answers{each: func(int64, string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }}}
+	d := &Dialer{Local: []int{open}, Resolver: &answers{
+		each: func(int64, string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }}}
 	for _, tt := range []struct {
 		name string
 		port int
 		want string // in the error
 	}{
 		{"localhost", open, ""}, {"LocalHost.", open, ""}, {"localhost", closed, "is not open to it"},
-		{"127.0.0.1", open, "addresses can't be allowed"}, {"a.localhost", open, "localhost is the sandbox itself"}, {"evil.test", open, "this machine (loopback)"},
+		{"127.0.0.1", open, "addresses can't be allowed"}, {"a.localhost", open, "localhost is the sandbox itself"},
+		{"evil.test", open, "this machine (loopback)"},
 	} {
 		c, err := d.Dial(t.Context(), tt.name, tt.port)
 		if err == nil {

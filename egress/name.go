@@ -58,8 +58,10 @@ func canonical(name string) (string, error) {
 	case isNumber(last):
 		return "", errAddress
 	case last == "localhost": // every name below it, too: RFC 6761
-		return "", remedy.For(errors.New("localhost is the sandbox itself, whose own servers need no permission, and a port of the machine is opened by its operator alone"),
-			"name the port under ", remedy.Setting.With("egress.local"), ", or for one run ", remedy.Command.With("sandboxmcp run --allow localhost:3000"))
+		return "", remedy.For(errors.New("localhost is the sandbox itself, whose own servers need no permission, and a port of the machine is "+
+			"opened by its operator alone"),
+			"name the port under ", remedy.Setting.With("egress.local"), ", or for one run ",
+			remedy.Command.With("sandboxmcp run --allow localhost:3000"))
 	}
 	return ascii, nil
 }

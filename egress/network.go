@@ -36,7 +36,8 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 
 // documentationNetworks are the networks that addressKinds leaves out, and that test networks may use.
 var documentationNetworks = []netip.Prefix{
-	mustPrefix("192.0.2.0/24"), mustPrefix("198.51.100.0/24"), mustPrefix("203.0.113.0/24"), mustPrefix("2001:db8::/32"), mustPrefix("3fff::/20"),
+	mustPrefix("192.0.2.0/24"), mustPrefix("198.51.100.0/24"), mustPrefix("203.0.113.0/24"), mustPrefix("2001:db8::/32"),
+	mustPrefix("3fff::/20"),
 }
 
 func checkOneKind(n netip.Prefix) error {

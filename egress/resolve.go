@@ -51,7 +51,8 @@ func (b *Blocked) Error() string {
 	if b.BySandbox {
 		return fmt.Sprintf("%s is at %s, which the sandbox's own rules deny", b.Name, b.Addr)
 	}
-	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
+	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why,
+		entry)
 }
 
 // resolve returns the permitted addresses of a canonical name, at least one, cached for up to 5 seconds. If all

@@ -155,9 +155,11 @@ func TestResolve(t *testing.T) {
 	z := newZone(t, map[string]string{
 		"a.example.": "203.0.113.5 203.0.113.6 2001:db8::5", "intranet.": "203.0.113.7", "big.example.": "big 203.0.113.8", "many.example.": many,
 		"mixed.example.":   "10.0.0.1 203.0.113.5 127.0.0.1 fd00::1 2001:db8::5 169.254.169.254 ::ffff:10.0.0.1 64:ff9b::a00:1",
-		"private.example.": "10.1.2.3 10.1.2.4", "meta.example.": "169.254.169.254", "mapped.example.": "::ffff:10.9.9.9", "zero.example.": "0.0.0.0",
-		"none.example.": "none", "fail.example.": "fail", "twice.example.": "203.0.113.5 203.0.113.5", "half.example.": "::ffff:203.0.113.5 203.0.113.5",
-		"nat.example.": "64:ff9b::a00:1", "six.example.": "2002:a00:1::1", "xn--bcher-kva.example.": "203.0.113.9",
+		"private.example.": "10.1.2.3 10.1.2.4", "meta.example.": "169.254.169.254", "mapped.example.": "::ffff:10.9.9.9",
+		"zero.example.": "0.0.0.0",
+		"none.example.": "none", "fail.example.": "fail", "twice.example.": "203.0.113.5 203.0.113.5",
+		"half.example.": "::ffff:203.0.113.5 203.0.113.5",
+		"nat.example.":  "64:ff9b::a00:1", "six.example.": "2002:a00:1::1", "xn--bcher-kva.example.": "203.0.113.9",
 	})
 	d := z.dialer(t)
 	tests := []struct{ name, want, err string }{
@@ -169,8 +171,10 @@ func TestResolve(t *testing.T) {
 		{"mixed.example", "203.0.113.5 2001:db8::5", ""},
 		{"twice.example", "203.0.113.5", ""},
 		{"half.example", "203.0.113.5", ""},
-		{"private.example", "", " a private network (RFC 1918): the operator can name the network in egress.networks of the configuration to allow it"},
-		{"meta.example", "", "meta.example is at 169.254.169.254, where machines tell about themselves (cloud metadata): the operator can name this very address in egress.networks of the configuration to allow it"},
+		{"private.example", "", " a private network (RFC 1918): the operator can name the network in egress.networks of the configuration " +
+			"to allow it"},
+		{"meta.example", "", "meta.example is at 169.254.169.254, where machines tell about themselves (cloud metadata): the operator can " +
+			"name this very address in egress.networks of the configuration to allow it"},
 		{"mapped.example", "", "mapped.example is at 10.9.9.9, a private network"},
 		{"zero.example", "", "zero.example is at 0.0.0.0, this machine (0.0.0.0/8)"},
 		{"nat.example", "", "nat.example is at 64:ff9b::a00:1, an address that stands for one of IPv4 (NAT64)"},
@@ -197,11 +201,13 @@ func TestResolve(t *testing.T) {
 		t.Errorf("got %d addresses, %v", len(got), err)
 	}
 	var blocked *Blocked
-	if _, err := d.Resolve(t.Context(), "private.example"); !errors.As(err, &blocked) || blocked.Name != "private.example" || !blocked.Addr.IsPrivate() {
+	if _, err := d.Resolve(t.Context(), "private.example"); !errors.As(err, &blocked) || blocked.Name != "private.example" ||
+		!blocked.Addr.IsPrivate() {
 		t.Errorf("got %+v", err)
 	}
 	open := z.dialer(t, "10.1.0.0/16", "169.254.169.254")
-	for name, want := range map[string]string{"private.example": "10.1.2.3 10.1.2.4", "meta.example": "169.254.169.254", "mixed.example": "203.0.113.5 2001:db8::5 169.254.169.254"} {
+	for name, want := range map[string]string{"private.example": "10.1.2.3 10.1.2.4", "meta.example": "169.254.169.254",
+		"mixed.example": "203.0.113.5 2001:db8::5 169.254.169.254"} {
 		if got, err := open.Resolve(t.Context(), name); err != nil || !sameSet(got, want) {
 			t.Errorf("%s: got %v %v, want %s", name, got, err, want)
 		}
@@ -318,7 +324,8 @@ func TestCachedLookup(t *testing.T) {
 
 		r.err = errors.New("out of order\nreally")
 		for range 3 {
-			if _, err := d.Resolve(t.Context(), "b.example"); err == nil || err.Error() != `b.example: the resolver failed: out of order\nreally` || r.calls.Load() != 3 {
+			if _, err := d.Resolve(t.Context(), "b.example"); err == nil || err.Error() != `b.example: the resolver failed: out of order\nreally` ||
+				r.calls.Load() != 3 {
 				t.Errorf("%v with %d calls", err, r.calls.Load())
 			}
 		}

@@ -121,7 +121,8 @@ func TestSniff(t *testing.T) {
 		{"an alert of no version that ends it", "\x15\x02\x01\x00\x02\x02\x28", any, protoOther},
 		{"ChangeCipherSpec of no version", "\x14\x01\x01\x00\x01\x01", any, protoTLS},
 		{"an empty record of no version", "\x15\x02\x01\x00\x00\x16", any, protoTLS},
-		{"mongodb with the length of a ChangeCipherSpec's type", "\x14\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xd4\x07\x00\x00", 27017, protoOther},
+		{"mongodb with the length of a ChangeCipherSpec's type", "\x14\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xd4\x07\x00\x00", 27017,
+			protoOther},
 		{"mongodb with that of an alert's", "\x15\x01\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00", 27017, protoOther},
 		{"mongodb with that of a hello's", "\x16\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xd4\x07\x00\x00", 27017, protoOther},
 		{"a length in one byte", "\x16\x00\xf6\x05\x0e" + "mine.a.test", 25565, protoOther},
@@ -165,7 +166,8 @@ func TestSniffPieces(t *testing.T) {
 // FuzzSniff checks the properties that attackers would break: a request line is never passed as another protocol,
 // however it is cut into pieces, and a decided protocol does not wait.
 func FuzzSniff(f *testing.F) {
-	for _, s := range []string{"GET / HTTP/1.1\r\n", "\r\n\tget /x http/1.0\n", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "\x15\x02\x01\x00\x02\x01\x5a", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SET a b\r\n"} {
+	for _, s := range []string{"GET / HTTP/1.1\r\n", "\r\n\tget /x http/1.0\n", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00",
+		"\x15\x02\x01\x00\x02\x01\x5a", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SET a b\r\n"} {
 		f.Add([]byte(s), uint16(80))
 		f.Add([]byte(s), uint16(7777))
 	}
@@ -181,7 +183,8 @@ func FuzzSniff(f *testing.F) {
 			}
 			return
 		}
-		if first == protoOther && slices.Contains(webLikePorts[:], int(port)) && !bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n\v\f"), []byte("SSH-")) {
+		if first == protoOther && slices.Contains(webLikePorts[:], int(port)) && !bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n\v\f"),
+			[]byte("SSH-")) {
 			t.Errorf("passed on %d", port)
 		}
 		if first == protoOther && strictRequest(b) {
@@ -194,7 +197,8 @@ func FuzzSniff(f *testing.F) {
 func strictRequest(b []byte) bool {
 	line, _, ok := bytes.Cut(bytes.TrimLeft(b, "\r\n"), []byte("\n"))
 	words := bytes.Split(bytes.TrimSuffix(line, []byte("\r")), []byte(" "))
-	return ok && bytes.IndexByte(line, 0) < 0 && len(words) == 3 && len(words[0]) > 0 && len(bytes.Trim(words[0], tokenBytes)) == 0 && bytes.HasPrefix(words[2], []byte("HTTP/"))
+	return ok && bytes.IndexByte(line, 0) < 0 && len(words) == 3 && len(words[0]) > 0 && len(bytes.Trim(words[0], tokenBytes)) == 0 &&
+		bytes.HasPrefix(words[2], []byte("HTTP/"))
 }
 
 func TestIsServerHTTP(t *testing.T) {

@@ -139,7 +139,8 @@ func TestIdle(t *testing.T) {
 
 // TestServerSpeaksHTTPFirst has servers whose first bytes must not let other protocols pass.
 func TestServerSpeaksHTTPFirst(t *testing.T) {
-	for _, greeting := range []string{"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "H", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+	for _, greeting := range []string{"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "H",
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
 		synctest.Test(t, func(t *testing.T) {
 			var got bytes.Buffer
 			s := keepStill(t, 7777, Config{}, func(conn net.Conn) {

@@ -28,7 +28,8 @@ func (c *connection) passHTTP(ctx context.Context, o *prelude, by func(context.C
 		OnRefusal: func(reason string) { c.record(ctx, Decision{Reason: reason}) },
 	})
 	if errors.Is(err, relay.ErrHandshake) && ctx.Err() == nil {
-		c.record(ctx, Decision{Allowed: true, Failed: true, Reason: "TLS with the program failed: it has to trust the certificate of this sandbox (SSL_CERT_FILE): " + oneLineError(err)})
+		c.record(ctx, Decision{Allowed: true, Failed: true, Reason: "TLS with the program failed: it has to trust the certificate of this " +
+			"sandbox (SSL_CERT_FILE): " + oneLineError(err)})
 	}
 	c.closeAll()
 }

@@ -149,7 +149,8 @@ func TestUnreachableWeb(t *testing.T) {
 	w := in(t, 80, Config{})
 	conn := w.connect("nowhere.test")
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: nowhere.test\r\nConnection: close\r\n\r\n")
-	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 502") || !strings.Contains(string(response), "no such host") {
+	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 502") ||
+		!strings.Contains(string(response), "no such host") {
 		t.Errorf("got %q and %v", response, err)
 	}
 }

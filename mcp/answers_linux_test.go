@@ -66,7 +66,8 @@ func (r reading) checkAnswer(name, tool, arguments string, m reply) string {
 	if n := strings.Count(text, "\n"); len(text) > 10<<10 || n > 40 && !longer.MatchString(tool) && !longer.MatchString(name) {
 		bad(fmt.Sprintf("it has %d bytes on %d lines", len(text), n+1))
 	}
-	if refused := strings.HasPrefix(text, "refused: ") || strings.HasPrefix(text, "error: "); refused != got.IsError || refused && strings.Count(text, "\nwhat to do: ") != 1 {
+	if refused := strings.HasPrefix(text, "refused: ") || strings.HasPrefix(text, "error: "); refused != got.IsError || refused &&
+		strings.Count(text, "\nwhat to do: ") != 1 {
 		bad("a refusal says once what to do")
 	}
 	if tool == "execute_code" && !runOf.MatchString(text) && !strings.HasPrefix(text, "refused: argument ") {
@@ -76,13 +77,15 @@ func (r reading) checkAnswer(name, tool, arguments string, m reply) string {
 		bad("it has the word " + w)
 	}
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, " --") && !strings.Contains(line, "sandboxmcp ") && !strings.Contains(line, "such as") && !strings.Contains(line, "a person can type") {
+		if strings.Contains(line, " --") && !strings.Contains(line, "sandboxmcp ") && !strings.Contains(line, "such as") &&
+			!strings.Contains(line, "a person can type") {
 			bad("it speaks of flags, which a model does not have")
 		}
 	}
 	for _, c := range got.Content[1:] {
 		fmt.Fprintf(r.all, "[%s %s]\n", c.Type, c.URI)
-		if c.Type == "resource_link" && !strings.Contains(text, "bytes omitted") && !strings.Contains(text, "is not text") && !strings.Contains(text, "bytes follow") {
+		if c.Type == "resource_link" && !strings.Contains(text, "bytes omitted") && !strings.Contains(text, "is not text") &&
+			!strings.Contains(text, "bytes follow") {
 			bad("it links to what it shows")
 		}
 	}
@@ -119,7 +122,8 @@ func TestAnswers(t *testing.T) {
 	run("oom", `{"code":"b=[]\nwhile True: b.append(bytearray(8<<20))","resource_limits":{"max_ram_mb":64}}`)
 	run("signal", `{"code":"kill -SEGV $$","language":"shell"}`)
 	huge := run("huge output", `{"code":"for i in range(50000): print('line', i)\nimport sys\nfor i in range(9000): print('err', i, file=sys.stderr)"}`)
-	a.answerTo("rest of huge output", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"stdout","offset":4000,"max_bytes":300}`, first(runOf, huge)))
+	a.answerTo("rest of huge output", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"stdout","offset":4000,"max_bytes":300}`,
+		first(runOf, huge)))
 	run("more than is kept", `{"code":"print('x'*5000000)","resource_limits":{"max_output_bytes":1000}}`)
 	run("binary output", `{"code":"head -c 3000 /dev/zero; printf '\\377\\376'","language":"shell"}`)
 	left := run("artifacts", `{"code":"echo hello > a.txt; mkdir d; head -c 100000 /dev/zero > d/b.bin; for i in $(seq 30); do echo $i > f$i; done","language":"shell"}`)
@@ -161,7 +165,8 @@ func TestAnswers(t *testing.T) {
 	})
 	a.answerTo("background done", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
 	slow := first(runOf, a.p.tool("execute_code", `{"code":"sleep 0.5; echo over","language":"shell","background":true}`).text)
-	if text := a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q,"wait":50}`, slow)).text; !strings.HasPrefix(text, "done: ") || !strings.Contains(text, "over") {
+	if text := a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q,"wait":50}`, slow)).text; !strings.HasPrefix(text, "done: ") ||
+		!strings.Contains(text, "over") {
 		t.Errorf("waited for: %s", text)
 	}
 
@@ -173,11 +178,13 @@ func TestAnswers(t *testing.T) {
 	in("session exception", "def f():\n  raise ValueError('no')\nf()")
 	in("session syntax error", "def f(:\n")
 	in("session exit", "import sys; sys.exit(7)")
-	in("image", "class P:\n  def _repr_png_(self):\n    import base64\n    return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
+	in("image", "class P:\n  def _repr_png_(self):\n    import base64\n    return "+
+		"base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
 	run("session timeout", fmt.Sprintf(`{"session_id":%q,"code":"import time; time.sleep(100)","timeout":0.5}`, session))
 	a.answerTo("inspect session", "inspect_state", fmt.Sprintf(`{"session_id":%q}`, session))
 	a.answerTo("bridge", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","value":"[1,2]"}`, session))
-	a.answerTo("bridge unknown", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","from_session_id":%q,"from_key":"nope"}`, session, session))
+	a.answerTo("bridge unknown", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","from_session_id":%q,"from_key":"nope"}`, session,
+		session))
 	in("session dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
 	in("after death", "x")
 	a.answerTo("session limits", "set_resource_limits", fmt.Sprintf(`{"session_id":%q,"timeout_seconds":10}`, session))
@@ -216,7 +223,8 @@ func TestAnswers(t *testing.T) {
 	onHost := newRig(t, func(cfg *Config) {
 		state := filepath.Join(t.TempDir(), "state")
 		backend := process.New(process.Config{StateDir: state})
-		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()), Results: cfg.Results,
+		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log),
+			Vault: vault.New(vault.NewMemory()), Results: cfg.Results,
 			Approvals: cfg.Approvals,
 			Egress:    pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("10.0.0.1")}}},
 			Settings:  []any{&host.Config{Enabled: true, Policy: policy}}})
@@ -262,7 +270,8 @@ func TestAnswers(t *testing.T) {
 		t.Cleanup(func() { c.Approvals.Close() })
 	})
 	a.p = silent.hello("2025-11-25", `{}`)
-	a.checkAnswer("egress unanswered", "request_egress", "", a.p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`))
+	a.checkAnswer("egress unanswered", "request_egress", "",
+		a.p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`))
 
 	web, site := newWebRig(t, func(w http.ResponseWriter, q *http.Request) {
 		switch q.URL.Path {

@@ -128,7 +128,8 @@ func (f fileArgs) inputs() ([]run.Input, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if stored, ok := storedFile(f[name]); ok {
-			all = append(all, run.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: stored.RequestID, Artifact: cmp.Or(stored.Artifact, stored.Name, stored.Path, stored.Filename, name)})
+			all = append(all, run.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: stored.RequestID,
+				Artifact: cmp.Or(stored.Artifact, stored.Name, stored.Path, stored.Filename, name)})
 			continue
 		}
 		content, err := fileContent(f[name])
@@ -171,7 +172,8 @@ func checkFileNames(names []string) error {
 	for clean, name := range taken {
 		for dir := path.Dir(clean); dir != "."; dir = path.Dir(dir) {
 			if other := taken[dir]; other != "" {
-				return operation.ArgumentError("files", "%q can't be a file and the directory of %q: rename one", safetext.Clip(other, 80), safetext.Clip(name, 80))
+				return operation.ArgumentError("files", "%q can't be a file and the directory of %q: rename one", safetext.Clip(other, 80),
+					safetext.Clip(name, 80))
 			}
 		}
 	}

@@ -51,7 +51,8 @@ for where in (path, "/proc/1/root" + path, "/proc/%d/root" + path, "\0" + path):
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if out, err := control.Call(t.Context(), client, control.AnswerApproval, control.Verdict{ID: id, Allow: true}); err != nil || out.Scope != approval.ScopeTime {
+	if out, err := control.Call(t.Context(), client, control.AnswerApproval, control.Verdict{ID: id, Allow: true}); err != nil ||
+		out.Scope != approval.ScopeTime {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }

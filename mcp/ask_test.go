@@ -100,7 +100,8 @@ func TestAskDuringACall(t *testing.T) {
 	}
 	// An answer for one run and session does not count for others.
 	for _, host := range []string{"h0.example.com", "h1.example.com"} {
-		if h := r.cfg.Approvals.GrantsFor(approval.Egress, approval.Question{Namespace: "n", Run: "r9", Session: "s9"}); len(h) != 2 || slices.ContainsFunc(h, func(g approval.Grant) bool { return g.Question.What == host }) {
+		if h := r.cfg.Approvals.GrantsFor(approval.Egress, approval.Question{Namespace: "n", Run: "r9", Session: "s9"}); len(h) != 2 ||
+			slices.ContainsFunc(h, func(g approval.Grant) bool { return g.Question.What == host }) {
 			t.Errorf("%s is allowed elsewhere: %+v", host, h)
 		}
 	}
@@ -145,7 +146,8 @@ func TestAskDuringACallStrangely(t *testing.T) {
 	// Another answer comes first: the dialog closes, and the call continues.
 	_, answer := p.start("tools/call", connecting("faster.example.com", "r", "", ""))
 	q := p.wait(p.asks)
-	if err := r.cfg.Approvals.Answer(t.Context(), r.cfg.Approvals.Pending()[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun}); err != nil {
+	if err := r.cfg.Approvals.Answer(t.Context(), r.cfg.Approvals.Pending()[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(),
+		Scope: approval.ScopeRun}); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.read1(p.wait(answer)); got.text != "true run" {
@@ -178,8 +180,10 @@ func TestAskOnTheCommandLine(t *testing.T) {
 			if len(all) != 1 {
 				t.Fatalf("%d questions wait", len(all))
 			}
-			contains(t, note.line, "notifications/progress", "waiting for a person: a.example.com:5432 (sandboxmcp egress approve "+all[0].ID+", or sandboxmcp egress a.example.com:5432 --for 1h --namespace n)")
-			if err := r.cfg.Approvals.Answer(t.Context(), all[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun}); err != nil {
+			contains(t, note.line, "notifications/progress", "waiting for a person: a.example.com:5432 (sandboxmcp egress approve "+all[0].ID+
+				", or sandboxmcp egress a.example.com:5432 --for 1h --namespace n)")
+			if err := r.cfg.Approvals.Answer(t.Context(), all[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(),
+				Scope: approval.ScopeRun}); err != nil {
 				t.Fatal(err)
 			}
 			if got := p.read1(p.wait(answer)); got.text != "true run" {
@@ -213,7 +217,8 @@ func TestWithoutDialogs(t *testing.T) {
 	}
 	commands := func(sep string) string {
 		q := r.cfg.Approvals.Pending()[0]
-		return fmt.Sprintf("sandboxmcp egress approve %s%ssandboxmcp egress %s --for 1h --namespace n", q.ID, sep, strings.Replace(q.What, "*.example.com", "'*.example.com'", 1))
+		return fmt.Sprintf("sandboxmcp egress approve %s%ssandboxmcp egress %s --for 1h --namespace n", q.ID, sep,
+			strings.Replace(q.What, "*.example.com", "'*.example.com'", 1))
 	}
 	text := func(answer chan reply) string { return p.read1(p.wait(answer)).text }
 
@@ -245,7 +250,8 @@ func TestSilence(t *testing.T) {
 	defer r.cfg.Approvals.Close()
 	p := r.hello("2025-11-25", `{}`)
 	m := p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`)
-	contains(t, p.read1(m).text, "denied: a.example.com may not be reached: nobody answered within 1ms", "\n  sandboxmcp egress a.example.com --for 1h")
+	contains(t, p.read1(m).text, "denied: a.example.com may not be reached: nobody answered within 1ms",
+		"\n  sandboxmcp egress a.example.com --for 1h")
 }
 
 // TestAgentsOnlyAsk: no argument of any tool answers a question, or asks for more than the person sees.
@@ -254,7 +260,8 @@ func TestAgentsOnlyAsk(t *testing.T) {
 	p := r.hello("2025-11-25", `{}`)
 	asked := p.tool("request_egress", `{"domain":"a.example.com","namespace":"n"}`)
 	id, _ := asked.facts["approval_id"].(string)
-	for _, more := range []string{`"decision":"allow_time"`, `"allowed":true`, `"scope":"time"`, `"approval_id":"` + id + `"`, `"for":"run"`, `"run":"r"`, `"by":"cli"`} {
+	for _, more := range []string{`"decision":"allow_time"`, `"allowed":true`, `"scope":"time"`, `"approval_id":"` + id + `"`, `"for":"run"`,
+		`"run":"r"`, `"by":"cli"`} {
 		if got := p.tool("request_egress", `{"domain":"a.example.com","namespace":"n",`+more+`}`); !got.IsError {
 			t.Errorf("%s: got %q", more, got.text)
 		}
@@ -276,7 +283,8 @@ func TestAgentsOnlyAsk(t *testing.T) {
 		t.Errorf("it asks for a session that there is not: %q", got.text)
 	}
 	// With an approval for this host, no sandbox could start.
-	if got := p.tool("request_egress", `{"domain":"b.example.com:53","namespace":"n"}`); !got.IsError || !strings.Contains(got.text, "port 53") {
+	if got := p.tool("request_egress", `{"domain":"b.example.com:53","namespace":"n"}`); !got.IsError ||
+		!strings.Contains(got.text, "port 53") {
 		t.Errorf("it asks for a port that no sandbox can have: %q", got.text)
 	}
 	if g := r.cfg.Approvals.Grants(); len(g) > 0 || len(r.cfg.Approvals.Pending()) != 1 {
@@ -332,7 +340,8 @@ func TestNoToolAnswers(t *testing.T) {
 		t.Errorf("given is %+v", g)
 	}
 	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
-		if err != nil || strings.HasSuffix(row.Kind, ".approved") || row.Run == id && strings.HasSuffix(row.Kind, ".denied") && !strings.Contains(string(row.Data), "nobody") {
+		if err != nil || strings.HasSuffix(row.Kind, ".approved") || row.Run == id && strings.HasSuffix(row.Kind, ".denied") &&
+			!strings.Contains(string(row.Data), "nobody") {
 			t.Errorf("%v, row %s: %s", err, row.Kind, row.Data)
 		}
 	}

@@ -60,7 +60,8 @@ const (
 
 func (s *Server) auditExecution(ctx context.Context, c *call, a *auditArgs) (*answer.Answer, error) {
 	if s.cfg.Log == nil {
-		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server has no audit log", Remedy: pipeline.Remedy{"on the host: sandboxmcp audit"}}
+		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server has no audit log",
+			Remedy: pipeline.Remedy{"on the host: sandboxmcp audit"}}
 	}
 	filter, err := filterOf(c, a)
 	if err != nil {
@@ -113,7 +114,8 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 		}
 		t, ok := audit.PointInTime(strings.TrimSpace(one.text), time.Now().UTC())
 		if !ok {
-			return f, operation.ArgumentError(one.name, `%q is not a time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, safetext.Clip(one.text, 40))
+			return f, operation.ArgumentError(one.name, `%q is not a time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`,
+				safetext.Clip(one.text, 40))
 		}
 		*one.to = t
 	}

@@ -112,7 +112,8 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("%s, %s, are in %s of session %s\nrequest_id: %s", answer.Count(u.Files, "file"), answer.Size(u.Bytes), safetext.Model(cmp.Or(a.To, "/workspace")), a.Session, res.ID)
+	text := fmt.Sprintf("%s, %s, are in %s of session %s\nrequest_id: %s", answer.Count(u.Files, "file"), answer.Size(u.Bytes),
+		safetext.Model(cmp.Or(a.To, "/workspace")), a.Session, res.ID)
 	return &answer.Answer{Text: text, Facts: &bridgeFacts{RequestID: res.ID, SessionID: a.Session, Files: u.Files, Bytes: int(u.Bytes)}}, nil
 }
 
@@ -126,7 +127,8 @@ func (s *Server) storeExport(ctx context.Context, q inside.KeepFiles) (*answer.A
 	s.store.AddRun(res.ID)
 	cached := runList([]results.Record{{ID: res.ID, End: res.End, Artifacts: res.Artifacts}})
 	f.Artifacts = cached.Facts.(*artifactsFacts).Runs[0].Artifacts
-	made := &answer.Answer{Text: fmt.Sprintf("stored as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code can use it in \"files\"", res.ID, cached.Text), Facts: f}
+	made := &answer.Answer{Text: fmt.Sprintf("stored as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name "+
+		"returns it; execute_code can use it in \"files\"", res.ID, cached.Text), Facts: f}
 	for _, one := range f.Artifacts {
 		if one.Withheld == "" {
 			made.Extra = append(made.Extra, mcp.NewResourceLink(one.URI, one.Name, "exported by session "+q.Session, one.MIME))

@@ -31,25 +31,32 @@ func TestBridgeFiles(t *testing.T) {
 		return p.tool("bridge_data", fmt.Sprintf(arguments, a...))
 	}
 	contains(t, bridge(`{"namespace":"a","session_id":%q,"tar":%q}`, one, whole).text, "2 files, 6 bytes, are in /workspace of session "+one)
-	contains(t, bridge(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results","to":"in"}`, two, one).text, "1 file, 3 bytes, are in in of session "+two)
+	contains(t, bridge(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results","to":"in"}`, two, one).text,
+		"1 file, 3 bytes, are in in of session "+two)
 	contains(t, p.tool("execute_code", fmt.Sprintf(`{"namespace":"a","session_id":%q,"code":"cat in/n.txt; ls -A"}`, two)).text, "42\nin")
 	cached := bridge(`{"namespace":"a","from_session_id":%q,"path":"results"}`, one)
 	contains(t, cached.text, "stored as request_id: ", "results.tar", "what to do: get_artifacts")
 	run := runOf.FindStringSubmatch(cached.text)[1]
-	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"results.tar","encoding":"base64"}`, run)).text, "as base64", base64.StdEncoding.EncodeToString([]byte("n.txt"))[:6])
+	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"results.tar","encoding":"base64"}`, run)).text, "as base64",
+		base64.StdEncoding.EncodeToString([]byte("n.txt"))[:6])
 	contains(t, p.tool("execute_code", fmt.Sprintf(`{"namespace":"a","language":"shell","code":"tar xOf r.tar n.txt","files":{"r.tar":{"request_id":%q,"artifact":"results.tar"}}}`, run)).text, "42")
 	cached = bridge(`{"namespace":"a","from_session_id":%q,"path":"results/n.txt"}`, one)
 	contains(t, cached.text, "n.txt, 3 bytes")
 	for name, c := range map[string]struct{ arguments, want string }{
-		"not exported":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"../private/key"}`, two, one), "no such file"},
-		"kept, not exported":  {fmt.Sprintf(`{"namespace":"a","from_session_id":%q,"path":"../private/key"}`, one), "no such file"},
-		"of another":          {fmt.Sprintf(`{"namespace":"b","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "unknown session"},
-		"kept of another":     {fmt.Sprintf(`{"namespace":"b","from_session_id":%q,"path":"results"}`, one), "unknown session"},
-		"into another's":      {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one), "unknown session"},
-		"half a tar":          {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q}`, two, base64.StdEncoding.EncodeToString(b.Bytes()[:700])), "not complete"},
-		"no base64":           {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":"%%"}`, two), "is not base64"},
-		"path and tar":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q,"path":"x"}`, two, whole), "send one of them"},
-		"path and key":        {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"x","key":"k"}`, two, one), "conflicts with key"},
+		"not exported": {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"../private/key"}`, two, one),
+			"no such file"},
+		"kept, not exported": {fmt.Sprintf(`{"namespace":"a","from_session_id":%q,"path":"../private/key"}`, one), "no such file"},
+		"of another": {fmt.Sprintf(`{"namespace":"b","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one),
+			"unknown session"},
+		"kept of another": {fmt.Sprintf(`{"namespace":"b","from_session_id":%q,"path":"results"}`, one), "unknown session"},
+		"into another's": {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"results"}`, foreign, one),
+			"unknown session"},
+		"half a tar": {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q}`, two,
+			base64.StdEncoding.EncodeToString(b.Bytes()[:700])), "not complete"},
+		"no base64":    {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":"%%"}`, two), "is not base64"},
+		"path and tar": {fmt.Sprintf(`{"namespace":"a","session_id":%q,"tar":%q,"path":"x"}`, two, whole), "send one of them"},
+		"path and key": {fmt.Sprintf(`{"namespace":"a","session_id":%q,"from_session_id":%q,"path":"x","key":"k"}`, two, one),
+			"conflicts with key"},
 		"a path of nobody":    {fmt.Sprintf(`{"namespace":"a","session_id":%q,"path":"x"}`, two), "from_session_id"},
 		"a tar for nobody":    {fmt.Sprintf(`{"namespace":"a","tar":%q}`, whole), "session_id"},
 		"a value without key": {fmt.Sprintf(`{"namespace":"a","session_id":%q,"value":"1"}`, two), "key"},

@@ -60,8 +60,10 @@ func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*an
 // renderBrowsed returns the answer about a page: the status in our words, and the page's text in a fence.
 func renderBrowsed(b pages.Browsed, res pipeline.Outcome) *answer.Answer {
 	f := &browserFacts{
-		RequestID: res.ID, URL: safeAddress(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
-		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,
+		RequestID: res.ID, URL: safeAddress(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout),
+		Total: int64(b.Total),
+		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory,
+		TotalMS: float64(res.Timings.Total) / 1000,
 	}
 	f.Egress, f.EgressMore = answer.EgressFacts(res.Egress)
 	a := &answer.Answer{Facts: f}

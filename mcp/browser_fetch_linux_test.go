@@ -60,15 +60,19 @@ func TestBrowserFetch(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Pipeline = pipeline.New(pipeline.Config{
 			Backends: []backends.Backend{backend}, Audit: c.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()),
-			Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("127.0.0.9")}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
+			Egress: pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("127.0.0.9")},
+				Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
 			Settings: []any{&pages.Config{Client: web.NewClient(web.Config{}), Policy: policy}},
 		})
 		t.Cleanup(c.Pipeline.Close)
 	})
 	p := r.hello("2025-11-25", `{}`)
 	got := p.tool("browser_fetch", fmt.Sprintf(`{"url":"http://%s/","screenshot":true,"wait_for":"#a"}`, host))
-	contains(t, got.text, "untrusted text of web.test", "title: A page", "made by a script", "answered with HTTP 200", "not loaded from evil.test", "request_id: ")
-	if got.IsError || !strings.Contains(got.facts["title"].(string), "\nA page\n>>>") || strings.Contains(unfenced(t, got.Structured), "made by") || got.facts["ended"] != "ok" || len(got.Content) != 2 || got.Content[1].Type != "image" || got.Content[1].MIMEType != "image/png" {
+	contains(t, got.text, "untrusted text of web.test", "title: A page", "made by a script", "answered with HTTP 200",
+		"not loaded from evil.test", "request_id: ")
+	if got.IsError || !strings.Contains(got.facts["title"].(string), "\nA page\n>>>") || strings.Contains(unfenced(t, got.Structured),
+		"made by") || got.facts["ended"] != "ok" || len(got.Content) != 2 || got.Content[1].Type != "image" ||
+		got.Content[1].MIMEType != "image/png" {
 		t.Fatalf("%v %v %d", got.IsError, got.facts, len(got.Content))
 	}
 	data, err := base64.StdEncoding.DecodeString(got.Content[1].Data)

@@ -108,7 +108,8 @@ func (s *Server) namespaceOf(c *call, id string) string {
 }
 
 // do runs an effect in the pipeline, and renders its outcome.
-func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Outcome) *answer.Answer) (*answer.Answer, error) {
+func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Outcome) *answer.Answer) (*answer.Answer,
+	error) {
 	came, res, err := pipeline.Do(ctx, s.cfg.Pipeline, e)
 	if err != nil {
 		return nil, err

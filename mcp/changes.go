@@ -127,7 +127,8 @@ func (s *Server) requestChanges(ctx context.Context, c *call, a *hostAccessArgs)
 	}
 	answered.Text += fmt.Sprintf("\napplied %s", answer.Count(len(asked.Applied.Paths), "path"))
 	if left := asked.Applied.Left; len(left) > 0 {
-		answered.Text += fmt.Sprintf("; %s held back or refused: a person applies what is held back by its name: sandboxmcp changes apply %s PATH", answer.Count(len(left), "path"), asked.Applied.Set.ID)
+		answered.Text += fmt.Sprintf("; %s held back or refused: a person applies what is held back by its name: sandboxmcp changes "+
+			"apply %s PATH", answer.Count(len(left), "path"), asked.Applied.Set.ID)
 	}
 	return answered, nil
 }

@@ -54,12 +54,15 @@ func answerQuestion(t *testing.T, r *rig, allowed bool) {
 func TestWorkspaceOfRun(t *testing.T) {
 	r, read := workspaceRig(t)
 	p := r.hello("2025-11-25", `{}`)
-	contains(t, p.tool("list_runtimes", `{}`).text, "workspaces, as /workspace: app (a person reviews the changes), auto (changes are applied", "ro (read-only)")
+	contains(t, p.tool("list_runtimes", `{}`).text, "workspaces, as /workspace: app (a person reviews the changes), auto (changes are applied",
+		"ro (read-only)")
 	got := p.tool("execute_code", `{"language":"shell","code":"cat a.txt; echo two >>a.txt; mkdir -p .git/hooks; echo x >.git/hooks/pre-commit","workspace":"app"}`)
 	contains(t, got.text, "one\n", "(proposed): 1 changed, 1 added", "held back", "request_host_access with kind changes")
 	set, _ := got.facts["changes"].(map[string]any)["id"].(string)
-	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"changes.diff"}`, set)).text, "+two", "pre-commit is held back: git runs its hooks")
-	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q}`, set)).text, "changes.diff, the changes to the workspace: change set "+set)
+	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"changes.diff"}`, set)).text, "+two",
+		"pre-commit is held back: git runs its hooks")
+	contains(t, p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q}`, set)).text, "changes.diff, the changes to the workspace: change set "+
+		set)
 	contains(t, p.call("resources/read", fmt.Sprintf(`{"uri":"sandbox://runs/%s/changes.diff"}`, set)).line, `+two\n`, "text/x-diff")
 	contains(t, p.call("resources/read", `{"uri":"sandbox://runs/01M8JDC9K6T3P5VJXV5V8YAVZ0/changes.diff"}`).line, "unknown change set")
 	asking := fmt.Sprintf(`{"kind":"changes","pattern":%q,"reason":"done"}`, set)
@@ -94,7 +97,8 @@ func TestWorkspacePolicies(t *testing.T) {
 	contains(t, p.tool("execute_code", `{"code":"1","workspace":"other"}`).text, `unknown workspace "other"`, "choose from: app, auto, ro")
 	p.tool("execute_code", `{"language":"shell","code":"rm a.txt","workspace":"app"}`)
 	set := p.tool("execute_code", `{"language":"shell","code":"rm a.txt","workspace":"app"}`).facts["changes"].(map[string]any)["id"].(string)
-	contains(t, p.tool("request_host_access", fmt.Sprintf(`{"kind":"changes","pattern":%q,"namespace":"other"}`, set)).text, "unknown change set")
+	contains(t, p.tool("request_host_access", fmt.Sprintf(`{"kind":"changes","pattern":%q,"namespace":"other"}`, set)).text,
+		"unknown change set")
 	p.tool("request_host_access", fmt.Sprintf(`{"kind":"changes","pattern":%q}`, set))
 	answerQuestion(t, r, false)
 	contains(t, p.tool("request_host_access", fmt.Sprintf(`{"kind":"changes","pattern":%q}`, set)).text, "denied")
@@ -156,7 +160,8 @@ func TestWorkspaceOfSession(t *testing.T) {
 // A workspace that is a linked worktree works with git: its repository is shown read-only beside it.
 func TestLinkedWorktree(t *testing.T) {
 	git, base := hosttest.Program(t, "git"), t.TempDir()
-	script := "git init -q main && cd main && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first-commit && git worktree add -q ../linked"
+	script := "git init -q main && cd main && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first-commit && git worktree " +
+		"add -q ../linked"
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir, cmd.Env = base, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "PATH="+filepath.Dir(git)+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -45,7 +45,8 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 	q := session.New{
 		Namespace: c.namespace, Language: string(a.Language), Backend: a.Backend, Allow: a.Allow,
 		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
-		Data: a.Data, Project: a.Workspace, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
+		Data: a.Data, Project: a.Workspace, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools),
+		ToolTimeout: seconds(a.ToolTime),
 	}
 	c.Progress.Report("starting the session")
 	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, q)

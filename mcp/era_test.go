@@ -57,9 +57,12 @@ func TestStatelessProtocol(t *testing.T) {
 		{"capabilities as list", "tools/list", `{"_meta":{` + version + `"2026-07-28",` + capabilities + `[]}}`, -32602, capabilities[:20]},
 		{"version as number", "tools/list", `{"_meta":{` + version + `20260728,` + capabilities + `{}}}`, -32602, version[:20]},
 		{"an older version", "tools/list", `{"_meta":{` + version + `"2025-11-25",` + capabilities + `{}}}`, -32602, "initialize"},
-		{"a version of the past", "tools/list", `{"_meta":{` + version + `"1900-01-01",` + capabilities + `{}}}`, -32022, `"requested":"1900-01-01"`},
-		{"a version of the future", "server/discover", `{"_meta":{` + version + `"v999.0.0",` + capabilities + `{}}}`, -32022, `"supported":["2026-07-28",`},
-		{"no name of the client", "server/discover", `{"_meta":{` + version + `"2026-07-28",` + capabilities + `{}}}`, 0, `"supportedVersions":["2026-07-28",`},
+		{"a version of the past", "tools/list", `{"_meta":{` + version + `"1900-01-01",` + capabilities + `{}}}`, -32022,
+			`"requested":"1900-01-01"`},
+		{"a version of the future", "server/discover", `{"_meta":{` + version + `"v999.0.0",` + capabilities + `{}}}`, -32022,
+			`"supported":["2026-07-28",`},
+		{"no name of the client", "server/discover", `{"_meta":{` + version + `"2026-07-28",` + capabilities + `{}}}`, 0,
+			`"supportedVersions":["2026-07-28",`},
 		{"a request without _meta, after those with it", "tools/list", `{}`, -32602, "initialize"},
 		{"a call without _meta, after those with it", "tools/call", `{"name":"sandbox_stats"}`, -32602, "initialize"},
 		{"ping without _meta", "ping", `{}`, 0, "{}"},
@@ -68,7 +71,8 @@ func TestStatelessProtocol(t *testing.T) {
 			t.Errorf("%s: got %s, want %d and %s", test.name, m.line, test.code, test.want)
 		}
 	}
-	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "tasks/result", "no/such"} {
+	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list",
+		"tasks/result", "no/such"} {
 		if m := p.modern(method, `{}`, `"uri":"x","level":"info","taskId":"x"`); m.code() != -32601 {
 			t.Errorf("%s: got %s", method, m.line)
 		}
@@ -82,7 +86,8 @@ func TestStatelessProtocol(t *testing.T) {
 	p.modern("tools/list", `{"elicitation":{}}`, "")
 	p.initialize("2025-11-25", `{}`)
 	p.modern("tools/list", `{"elicitation":{}}`, "")
-	if m := p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com","reason":"x"}}`); m.Error != nil || len(p.asks) > 0 {
+	if m := p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com","reason":"x"}}`); m.Error != nil ||
+		len(p.asks) > 0 {
 		t.Errorf("the client has no dialogs, and is asked: %s", m.line)
 	}
 	if m := p.call("tools/list", `{}`); m.Error != nil || strings.Contains(m.line, "resultType") || strings.Contains(m.line, "ttlMs") {
@@ -112,7 +117,8 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := json.RawMessage(`{}`)
-	if diff := cmp.Diff(capabilities{Tools: object, Resources: object, Logging: object, Extensions: map[string]json.RawMessage{"io.modelcontextprotocol/tasks": object}}, found.Capabilities); diff != "" {
+	if diff := cmp.Diff(capabilities{Tools: object, Resources: object, Logging: object, Extensions: map[string]json.RawMessage{
+		"io.modelcontextprotocol/tasks": object}}, found.Capabilities); diff != "" {
 		t.Errorf("server/discover: want (-), got (+):\n%s", diff)
 	}
 	if found.Instructions == "" || found.TTLMs <= 0 || found.CacheScope != "private" {
@@ -160,7 +166,8 @@ func TestCacheHints(t *testing.T) {
 			CacheScope, ResultType string
 		}
 		m := p.modern(method, `{}`, test.params)
-		if err := json.Unmarshal(m.Result, &got); err != nil || got.TTLMs == nil || (*got.TTLMs > 0) != test.long || got.CacheScope != "private" || got.ResultType != "complete" {
+		if err := json.Unmarshal(m.Result, &got); err != nil || got.TTLMs == nil || (*got.TTLMs > 0) != test.long ||
+			got.CacheScope != "private" || got.ResultType != "complete" {
 			t.Errorf("%s: %v, %.300s", method, err, m.line)
 		}
 	}
@@ -204,7 +211,8 @@ func TestResourcesList(t *testing.T) {
 	const pageRuns = 20
 	var want []string
 	for i := range pageRuns + 3 {
-		id := p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":"echo %d; echo x >&2; echo file > 'a b'; true >empty"}`, i)).facts["request_id"].(string)
+		id := p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":"echo %d; echo x >&2; echo file > 'a b'; true >empty"}`,
+			i)).facts["request_id"].(string)
 		want = slices.Insert(want, 0, answer.RunURI(id, "stdout"), answer.RunURI(id, "stderr"), answer.RunURI(id, "files/a%20b"))
 	}
 	p.tool("execute_code", `{"language":"shell","code":"true"}`) // a run without results
@@ -276,7 +284,8 @@ func TestTasks(t *testing.T) {
 	if got := stateOf(t, ask("tasks/get", made.TaskID)); got.Status != "working" || got.ResultType != "complete" || got.Result != nil {
 		t.Errorf("got %+v", got)
 	}
-	if m := p.modern("tasks/update", knowsTasks, fmt.Sprintf(`"taskId":%q,"inputResponses":{"x":{}}`, made.TaskID)); m.Error != nil || stateOf(t, m).ResultType != "complete" {
+	if m := p.modern("tasks/update", knowsTasks, fmt.Sprintf(`"taskId":%q,"inputResponses":{"x":{}}`, made.TaskID)); m.Error != nil ||
+		stateOf(t, m).ResultType != "complete" {
 		t.Errorf("got %s", m.line)
 	}
 	if !alive() {
@@ -307,7 +316,8 @@ func TestTasks(t *testing.T) {
 
 	// A call ends that is cancelled as a task, or before it becomes one.
 	code, alive, _ = sleeper(t)
-	id, answer := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q},`+modern+`}`, code, knowsTasks))
+	id, answer := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q},`+modern+`}`, code,
+		knowsTasks))
 	hosttest.Until(t, "it runs", alive)
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
 	hosttest.Until(t, "it is gone", func() bool { return !alive() })
@@ -318,7 +328,8 @@ func TestTasks(t *testing.T) {
 				t.Errorf("%s of %.10s: got %.300s", method, id, m.line)
 			}
 		}
-		if m := p.modern(method, `{}`, `"taskId":"none"`); m.code() != -32021 || !strings.Contains(m.line, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
+		if m := p.modern(method, `{}`, `"taskId":"none"`); m.code() != -32021 ||
+			!strings.Contains(m.line, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
 			t.Errorf("%s without the extension: got %s", method, m.line)
 		}
 	}
@@ -326,7 +337,8 @@ func TestTasks(t *testing.T) {
 	if m := p.modern("tools/call", `{}`, call); m.Error != nil || !strings.Contains(m.line, `"resultType":"complete"`) {
 		t.Errorf("without the extension: got %s", m.line)
 	}
-	if m := p.modern("tools/call", knowsTasks, `"name":"sandbox_stats","arguments":{},"task":{}`); m.Error != nil || !strings.Contains(m.line, `"resultType":"complete"`) {
+	if m := p.modern("tools/call", knowsTasks, `"name":"sandbox_stats","arguments":{},"task":{}`); m.Error != nil ||
+		!strings.Contains(m.line, `"resultType":"complete"`) {
 		t.Errorf("a tool that is not a task: got %s", m.line)
 	}
 	if len(answer) > 0 {

@@ -76,7 +76,8 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 // buildRequest builds the pipeline's request from the arguments.
 func buildRequest(c *call, a *executeArgs) (run.Request, error) {
 	q := run.Request{
-		Namespace: c.namespace, Language: string(a.Language), Code: normalizeSource(a.Code), Show: true, Where: run.Where{Session: a.Session, Backend: a.Backend},
+		Namespace: c.namespace, Language: string(a.Language), Code: normalizeSource(a.Code), Show: true,
+		Where: run.Where{Session: a.Session, Backend: a.Backend},
 		Reach: run.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: run.HostFiles{Data: a.Data, Project: a.Workspace},
 	}
 	var err error
@@ -109,9 +110,11 @@ func (s *Server) startBackground(ctx context.Context, q run.Request) *answer.Ans
 	id, _ := run.StartJob(ctx, s.cfg.Pipeline, q)
 	s.store.AddRun(id)
 	return &answer.Answer{
-		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id returns its state and, when it is done, its result; " +
+		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id returns its state and, when " +
+			"it is done, its result; " +
 			"terminate_session with it as session_id ends it",
-		Facts: &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "running", Namespace: q.Namespace, SessionID: q.Session, Language: q.Language}}},
+		Facts: &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "running", Namespace: q.Namespace,
+			SessionID: q.Session, Language: q.Language}}},
 	}
 }
 
@@ -179,8 +182,11 @@ func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []
 	if j.Result != nil {
 		return s.renderRun(*j.Result, nil), nil
 	}
-	f := &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "waiting", Namespace: j.Namespace, SessionID: j.Session, ToolCalls: pendingCalls(j.Calls)}}}
-	text := fmt.Sprintf("the code waits for the results of %s:\n%s\nwhat to do: run them, and call execute_code with request_id %q and tool_results: "+
-		"one entry each, with tool_use_id, content, and is_error if it failed\nrequest_id: %s", answer.Count(len(j.Calls), "call"), callsText(f.ToolCalls), id, id)
+	f := &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "waiting", Namespace: j.Namespace,
+		SessionID: j.Session, ToolCalls: pendingCalls(j.Calls)}}}
+	text := fmt.Sprintf("the code waits for the results of %s:\n%s\nwhat to do: run them, and call execute_code with request_id %q and "+
+		"tool_results: "+
+		"one entry each, with tool_use_id, content, and is_error if it failed\nrequest_id: %s", answer.Count(len(j.Calls), "call"),
+		callsText(f.ToolCalls), id, id)
 	return &answer.Answer{Text: text, Facts: f}, nil
 }

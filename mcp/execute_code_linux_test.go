@@ -34,9 +34,11 @@ func TestTools(t *testing.T) {
 		}
 		return f, got.text
 	}
-	code := quoted("from tools import lookup, other, ToolError\ntry: lookup('Oslo')\nexcept ToolError as e: print('failed:', e)\nprint(other(a=[1])['b'])\nprint(other())")
+	code := quoted("from tools import lookup, other, ToolError\ntry: lookup('Oslo')\nexcept ToolError as e: print('failed:', " +
+		"e)\nprint(other(a=[1])['b'])\nprint(other())")
 	f, text := run(fmt.Sprintf(`{"session_id":%q,"code":%s,"secrets":["TEST_SECRET"]}`, s.ID, code))
-	if f.State != "waiting" || len(f.All) != 1 || f.All[0].Name != "lookup" || f.All[0].Arguments != `{"city":"Oslo"}` || !strings.Contains(text, f.All[0].ID+": lookup") {
+	if f.State != "waiting" || len(f.All) != 1 || f.All[0].Name != "lookup" || f.All[0].Arguments != `{"city":"Oslo"}` ||
+		!strings.Contains(text, f.All[0].ID+": lookup") {
 		t.Fatalf("got %+v %s", f, text)
 	}
 	if state := p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, f.ID)).text; !strings.Contains(state, f.All[0].ID) {
@@ -59,7 +61,8 @@ func TestTools(t *testing.T) {
 	if f.State != "done" || !strings.Contains(text, "failed: no city\n42\n{'c': 'text'}") {
 		t.Errorf("the end: %+v %s", f, text)
 	}
-	if text := p.tool("create_session", `{"language":"shell","tools":[{"name":"a"}]}`).text; !strings.Contains(text, "only Python and Node code") {
+	if text := p.tool("create_session", `{"language":"shell","tools":[{"name":"a"}]}`).text; !strings.Contains(text,
+		"only Python and Node code") {
 		t.Errorf("tools of a shell: %s", text)
 	}
 }

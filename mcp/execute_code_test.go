@@ -37,23 +37,30 @@ func TestExecute(t *testing.T) {
 		{"alias", `{"code":"console.log(6*7)","language":"javascript"}`, "ok", []string{"42"}},
 		{"typescript", `{"code":"const x: number = 42; console.log(x)","language":"typescript"}`, "ok", []string{"42"}},
 		{"nothing", `{"code":"true","language":"shell"}`, "ok", []string{"no output"}},
-		{"exit", `{"code":"echo out; echo err >&2; exit 7","language":"shell"}`, "exit", []string{"exit code 7", "stdout (4 bytes):\nout", "stderr (4 bytes):\nerr"}},
+		{"exit", `{"code":"echo out; echo err >&2; exit 7","language":"shell"}`, "exit", []string{"exit code 7", "stdout (4 bytes):\nout",
+			"stderr (4 bytes):\nerr"}},
 		{"exception", `{"code":"def f():\n  raise ValueError('no')\nf()"}`, "exit", []string{"exit code 1", "ValueError: no"}},
 		{"signal", `{"code":"kill -SEGV $$","language":"shell"}`, "signal", []string{"exit code 139, killed by SIGSEGV"}},
-		{"timeout", `{"code":"sleep 100","language":"shell","timeout":0.3}`, "timeout", []string{"timed out after ", "hint: ", "raise it with timeout"}},
-		{"timeout as text", `{"code":"sleep 100","language":"shell","resource_limits":{"timeout_seconds":"0.3"}}`, "timeout", []string{"timed out after "}},
-		{"args, env, stdin", `{"code":"echo $1 $A; cat","language":"shell","args":["one"],"env":{"A":"two","B":"x=y"},"stdin":"three"}`, "ok", []string{"one two\nthree"}},
+		{"timeout", `{"code":"sleep 100","language":"shell","timeout":0.3}`, "timeout",
+			[]string{"timed out after ", "hint: ", "raise it with timeout"}},
+		{"timeout as text", `{"code":"sleep 100","language":"shell","resource_limits":{"timeout_seconds":"0.3"}}`, "timeout",
+			[]string{"timed out after "}},
+		{"args, env, stdin", `{"code":"echo $1 $A; cat","language":"shell","args":["one"],"env":{"A":"two","B":"x=y"},"stdin":"three"}`, "ok",
+			[]string{"one two\nthree"}},
 		{"files", fmt.Sprintf(`{"code":"cat a.txt d/b.bin c d e f","language":"shell","files":{"a.txt":"text ","d/b.bin":"data:;base64,%s","c":"{\"a\":1} ","e":{"text":"e "},"f":{"base64":"Zg"},"d":"x"}}`,
 			base64.StdEncoding.EncodeToString([]byte("binary "))), "", nil},
 		{"files of all kinds", fmt.Sprintf(`{"code":"cat a b c e f","language":"shell","files":{"a":"text ","b":"data:text/plain;base64,%s","c":"{\"a\":1} ","e":{"text":"e "},"f":{"base64":"Zg"}}}`,
 			base64.StdEncoding.EncodeToString([]byte("binary "))), "ok", []string{`text binary {"a":1} e f`}},
 		{"files of other tools", `{"code":"cat a b c","language":"shell","files":{"a":{"content":"text "},"/workspace/b":{"content":"YmluYXJ5IA==","encoding":"base64"},"c":{"text":"c"}}}`, "ok", []string{"text binary c"}},
-		{"list of files", `{"code":"cat a b","language":"shell","files":[{"name":"a","content":"one "},{"path":"b","base64":"dHdv"}]}`, "ok", []string{"one two"}},
-		{"line ends of Windows", `{"code":"\ufeffif true; then\r\n  echo fine\r\nfi\r\n","language":"shell"}`, "ok", []string{"stdout (5 bytes):\nfine\n"}},
+		{"list of files", `{"code":"cat a b","language":"shell","files":[{"name":"a","content":"one "},{"path":"b","base64":"dHdv"}]}`, "ok",
+			[]string{"one two"}},
+		{"line ends of Windows", `{"code":"\ufeffif true; then\r\n  echo fine\r\nfi\r\n","language":"shell"}`, "ok",
+			[]string{"stdout (5 bytes):\nfine\n"}},
 		{"one CR", `{"code":"echo 'a\r'\necho b","language":"shell"}`, "ok", []string{"stdout (5 bytes)"}},
 		{"numbers", `{"code":"echo $1 $A","language":"shell","args":[1.50],"env":{"A":2}}`, "ok", []string{"1.50 2"}},
 		{"escapes", `{"code":"printf 'a\\033[31mred\\u202e\\377'","language":"shell"}`, "ok", []string{`a\u001b[31mred\u202e\xff`}},
-		{"secret", `{"code":"echo $TEST_SECRET | cut -c1-7; echo $TEST_SECRET","language":"shell","secrets":["TEST_SECRET"]}`, "ok", []string{"correct\n", "REDACTED"}},
+		{"secret", `{"code":"echo $TEST_SECRET | cut -c1-7; echo $TEST_SECRET","language":"shell","secrets":["TEST_SECRET"]}`, "ok",
+			[]string{"correct\n", "REDACTED"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := p.tool("execute_code", test.arguments)
@@ -82,16 +89,20 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"syntax", `{"code":"const = ;","language":"node"}`, []string{"script:1:7"}},
 		{"empty code", `{"code":"","language":"shell"}`, []string{"empty"}},
-		{"above a cap", `{"code":"true","language":"shell","resource_limits":{"max_ram_mb":1000000}}`, []string{"cap", "resource_limits.max_ram_mb"}},
+		{"above a cap", `{"code":"true","language":"shell","resource_limits":{"max_ram_mb":1000000}}`,
+			[]string{"cap", "resource_limits.max_ram_mb"}},
 		{"unknown secret", `{"code":"true","language":"shell","secrets":["NO_SUCH"]}`, []string{"NO_SUCH"}},
 		{"unknown session", `{"code":"true","session_id":"01K00000000000000000000000"}`, []string{"session", "create_session"}},
-		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`, []string{"example.com", "what to do: ask a person for it with request_egress"}},
+		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`,
+			[]string{"example.com", "what to do: ask a person for it with request_egress"}},
 		{"a URL as domain", `{"code":"true","language":"shell","allowed_domains":["https://example.com/x"]}`, []string{"example.com"}},
 		{"file outside", `{"code":"true","language":"shell","files":{"../x":"y"}}`, []string{"../x"}},
 		{"file of two contents", `{"code":"true","language":"shell","files":{"x":{"text":"a","base64":"YQ"}}}`, []string{`"files"`}},
-		{"file of another encoding", `{"code":"true","language":"shell","files":{"x":{"content":"a","encoding":"latin1"}}}`, []string{`"files"`, "encoding"}},
+		{"file of another encoding", `{"code":"true","language":"shell","files":{"x":{"content":"a","encoding":"latin1"}}}`,
+			[]string{`"files"`, "encoding"}},
 		{"list of files without names", `{"code":"true","language":"shell","files":[{"content":"a"}]}`, []string{`"files"`}},
-		{"list of files of one name", `{"code":"true","language":"shell","files":[{"name":"a","text":"a"},{"name":"a","text":"b"}]}`, []string{`"files"`}},
+		{"list of files of one name", `{"code":"true","language":"shell","files":[{"name":"a","text":"a"},{"name":"a","text":"b"}]}`,
+			[]string{`"files"`}},
 		{"variable with a sign", `{"code":"true","language":"shell","env":{"A=B":"c"}}`, []string{`"env"`, `"A=B"`}},
 		{"variable without a name", `{"code":"true","language":"shell","env":{"":"c"}}`, []string{`"env"`}},
 		{"file that is not text", `{"code":"true","language":"shell","files":{"x":{"a":1}}}`, []string{`"files"`}},
@@ -211,7 +222,8 @@ func TestArtifacts(t *testing.T) {
 	if got := get(`,"name":"raw.bn"`); !got.IsError || !strings.Contains(got.text, `"raw.bin"`) {
 		t.Errorf("got %q", got.text)
 	}
-	for _, uri := range []string{"stdout/../../x", "files/../../etc/passwd", "files/%2e%2e/%2e%2e/etc/passwd", "files/link", "files//etc/passwd", "nothing"} {
+	for _, uri := range []string{"stdout/../../x", "files/../../etc/passwd", "files/%2e%2e/%2e%2e/etc/passwd", "files/link",
+		"files//etc/passwd", "nothing"} {
 		if m := p.call("resources/read", fmt.Sprintf(`{"uri":"sandbox://runs/%s/%s"}`, id, uri)); m.Error == nil {
 			t.Errorf("%s: got %s", uri, m.line)
 		}
@@ -235,7 +247,8 @@ func TestProgress(t *testing.T) {
 			Progress      float64
 			Message       string
 		}
-		if err := json.Unmarshal(m.Params, &got); err != nil || m.Method != "notifications/progress" || got.ProgressToken != "tok" || got.Progress <= last {
+		if err := json.Unmarshal(m.Params, &got); err != nil || m.Method != "notifications/progress" || got.ProgressToken != "tok" ||
+			got.Progress <= last {
 			t.Errorf("after %v: %s", last, m.line)
 		}
 		last, line = got.Progress, got.Message
@@ -331,10 +344,13 @@ func TestNoNetwork(t *testing.T) {
 	session := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])
 	const none = "the sandbox has no network, and the program tried to reach "
 	for _, test := range []struct{ name, arguments, want string }{
-		{"it went well", `{"language":"shell","code":"getent hosts example.com || true"}`, "egress to example.com was refused (2 times): no network is allowed here\nwhat to do: request_egress asks a person for example.com"},
+		{"it went well", `{"language":"shell","code":"getent hosts example.com || true"}`,
+			"egress to example.com was refused (2 times): no network is allowed here\nwhat to do: request_egress asks a person for example.com"},
 		{"its time was up", `{"language":"shell","timeout":3,"code":"(: < /dev/tcp/203.0.113.1/80) 2>/dev/null; sleep 1000"}`, none},
-		{"in a session", `{"session_id":"` + session + `","code":"getent hosts example.com; true"}`, "the session was created without a network: create another session, with allowed_domains"},
-		{"pip in a session", `{"session_id":"` + session + `","code":"getent hosts example.com\nfalse && pip install rich"}`, `install_package with packages ["rich"] and language python, with session_id ` + session},
+		{"in a session", `{"session_id":"` + session + `","code":"getent hosts example.com; true"}`,
+			"the session was created without a network: create another session, with allowed_domains"},
+		{"pip in a session", `{"session_id":"` + session + `","code":"getent hosts example.com\nfalse && pip install rich"}`,
+			`install_package with packages ["rich"] and language python, with session_id ` + session},
 		{"nothing", `{"language":"shell","code":"echo fine"}`, ""},
 		{"nothing more in a session", `{"session_id":"` + session + `","code":"echo fine"}`, ""},
 	} {

@@ -43,13 +43,16 @@ type pageFacts struct {
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call, a *fetchArgs) (*answer.Answer, error) {
-	return do(ctx, s, pages.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, renderFetched)
+	return do(ctx, s, pages.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes,
+		Timeout: seconds(a.Timeout)}, renderFetched)
 }
 
 // renderFetched returns the answer about a page: the status in our words, and the page's text in a fence.
 func renderFetched(p pages.Fetched, res pipeline.Outcome) *answer.Answer {
-	f := &pageFacts{RequestID: res.ID, URL: safeAddress(p.URL), Status: p.Status, Type: answer.OneLine(safetext.Clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
-		Canonical: safeAddress(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
+	f := &pageFacts{RequestID: res.ID, URL: safeAddress(p.URL), Status: p.Status, Type: answer.OneLine(safetext.Clip(p.Type, 100)),
+		Title:     fenced(p.Host, p.Title),
+		Canonical: safeAddress(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total),
+		Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, answer.Size(int64(p.Total)))
 	inside := res.Stdout
 	if p.Note != "" { // which may quote the page

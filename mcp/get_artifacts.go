@@ -134,7 +134,8 @@ func partName(r results.Record, name string) (string, bool) {
 	if name == "stdout" || name == "stderr" || name == signer.ReceiptName {
 		return name, true
 	}
-	for _, n := range []string{name, strings.TrimPrefix(name, "/workspace/"), strings.TrimPrefix(name, "./"), strings.TrimPrefix(name, "files/")} {
+	for _, n := range []string{name, strings.TrimPrefix(name, "/workspace/"), strings.TrimPrefix(name, "./"),
+		strings.TrimPrefix(name, "files/")} {
 		if i := slices.IndexFunc(r.Artifacts, func(a signer.Artifact) bool { return a.Name == n || safetext.Model(a.Name) == n }); i >= 0 {
 			return "files/" + r.Artifacts[i].Name, true
 		}
@@ -157,7 +158,8 @@ func unknownFile(runs []results.Record, name string) error {
 	if len(names) == 0 {
 		return operation.ArgumentError("name", "unknown file %q: the run has only stdout and stderr", safetext.Clip(name, 200))
 	}
-	return operation.ArgumentError("name", "unknown file %q: choose from %s", safetext.Clip(name, 200), safetext.Clip(strings.Join(names, ", "), 1000))
+	return operation.ArgumentError("name", "unknown file %q: choose from %s", safetext.Clip(name, 200),
+		safetext.Clip(strings.Join(names, ", "), 1000))
 }
 
 func runList(runs []results.Record) *answer.Answer {
@@ -178,7 +180,8 @@ func runList(runs []results.Record) *answer.Answer {
 			continue
 		}
 		printed++
-		text = append(text, fmt.Sprintf("run %s (%s): %s, %s of output", r.ID, r.Ended, answer.Count(len(r.Artifacts), "file"), answer.Size(left.Stdout+left.Stderr)))
+		text = append(text, fmt.Sprintf("run %s (%s): %s, %s of output", r.ID, r.Ended, answer.Count(len(r.Artifacts), "file"),
+			answer.Size(left.Stdout+left.Stderr)))
 		for _, one := range []struct {
 			name string
 			size int64
@@ -229,7 +232,8 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 		return nil, err
 	}
 	if offset > p.Size {
-		return nil, operation.ArgumentError("offset", "%d is past the end: %s has %d bytes", offset, safetext.Model(safetext.Clip(name, 200)), p.Size)
+		return nil, operation.ArgumentError("offset", "%d is past the end: %s has %d bytes", offset, safetext.Model(safetext.Clip(name, 200)),
+			p.Size)
 	}
 	f := &artifactsFacts{Name: name, MIME: p.MIME, Offset: offset, Total: p.Size, URI: answer.RunURI(r.ID, stored)}
 	if file, ok := strings.CutPrefix(stored, "files/"); ok {
@@ -266,7 +270,8 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 		}
 		a.Text += ": it is not text\nwhat to do: "
 		if file, ok := strings.CutPrefix(stored, "files/"); ok {
-			a.Text += fmt.Sprintf(`have code read it: execute_code with "files": {%q: {"request_id": %q, "artifact": %q}}; or `, path.Base(file), r.ID, file)
+			a.Text += fmt.Sprintf(`have code read it: execute_code with "files": {%q: {"request_id": %q, "artifact": %q}}; or `, path.Base(file),
+				r.ID, file)
 		}
 		a.Text += `call again with "encoding": "base64"`
 	}
@@ -299,7 +304,8 @@ func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answe
 		return nil, fmt.Errorf("run %s: %w", safetext.Clip(id, 64), results.ErrUnknown)
 	}
 	if why := unsigned[last.Kind]; why != "" {
-		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s", safetext.Clip(id, 64), why),
+		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s",
+			safetext.Clip(id, 64), why),
 			Remedy: pipeline.Remedy{"audit_execution with its request_id returns its rows"}}
 	}
 	a, err := s.fetch(ctx, q, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)

@@ -35,7 +35,8 @@ func TestReceipt(t *testing.T) {
 		t.Errorf("%v in %s", err, &text)
 	}
 	words := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"namespace":"mine","name":"receipt.intoto.json"}`, id)).text
-	contains(t, words, "receipt of run "+id+" in namespace mine\nran: python, script.py, SHA-256 ", "\nended: exit code 0, after ", "\ncontained by: user mount ",
+	contains(t, words, "receipt of run "+id+" in namespace mine\nran: python, script.py, SHA-256 ", "\nended: exit code 0, after ",
+		"\ncontained by: user mount ",
 		"\nstdout: 3 bytes, SHA-256 ", "\nartifact: left.txt, SHA-256 ", "\nsigned by key: "+e.Signatures[0].KeyID, `"encoding": "raw"`)
 	if raw := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"namespace":"mine","name":"receipt.intoto.json","encoding":"raw"}`, id)); !strings.Contains(raw.text, text.String()) {
 		t.Errorf("got %s", raw.text)

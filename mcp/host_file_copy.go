@@ -32,7 +32,8 @@ func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*a
 	made := renderFileWritten(w, "copied "+safetext.Model(a.Source)+" to ")
 	if w.Stored {
 		made.Facts.(*fileFacts).RequestID = res.ID
-		made.Text += fmt.Sprintf("\nit is stored: use it in execute_code with \"files\": {%q: {\"request_id\": %q}}", safetext.Model(w.Path), res.ID)
+		made.Text += fmt.Sprintf("\nit is stored: use it in execute_code with \"files\": {%q: {\"request_id\": %q}}", safetext.Model(w.Path),
+			res.ID)
 	}
 	return made, nil
 }

@@ -33,7 +33,8 @@ func fileRig(t *testing.T) (p *peer, dir string) {
 		backend := process.New(process.Config{StateDir: state})
 		memory := vault.NewMemory()
 		memory.Set("default", "TEST_SECRET", []byte("correct-horse"+"-battery-staple"))
-		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory), Results: cfg.Results,
+		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory),
+			Results:   cfg.Results,
 			Approvals: cfg.Approvals, Settings: []any{&host.Config{Enabled: true, Policy: policy}}, Protected: []string{state}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
@@ -53,7 +54,8 @@ func TestHostFiles(t *testing.T) {
 	}
 	contains(t, call("host_file_write", `{"path":%q,"content":"one\ntwo\n"}`, dir+"/a.txt").text, "wrote "+dir+"/a.txt, 8 bytes, SHA-256")
 	contains(t, call("host_file_write", `{"path":%q,"content":"x"}`, dir+"/a.txt").text, "error: ", "exists", "overwrite or append")
-	contains(t, call("host_file_write", `{"path":%q,"content":%q,"encoding":"base64"}`, dir+"/b.bin", base64.StdEncoding.EncodeToString([]byte{0xff, 0})).text, "2 bytes")
+	contains(t, call("host_file_write", `{"path":%q,"content":%q,"encoding":"base64"}`, dir+"/b.bin",
+		base64.StdEncoding.EncodeToString([]byte{0xff, 0})).text, "2 bytes")
 	contains(t, call("host_file_write", `{"path":%q,"content":"!","encoding":"base64"}`, dir+"/c").text, "not base64")
 	part := call("host_file_read", `{"path":%q,"max_bytes":4}`, dir+"/a.txt")
 	contains(t, part.text, "one\n", `[4 bytes follow: call again with "offset": 4]`)
@@ -97,7 +99,8 @@ func TestHostCopies(t *testing.T) {
 		t.Helper()
 		return p.tool("host_file_copy", fmt.Sprintf(format, a...))
 	}
-	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q}`, dir+"/data.csv", id).text, "copied "+dir+"/data.csv to in/data.csv, 8 bytes")
+	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q}`, dir+"/data.csv", id).text,
+		"copied "+dir+"/data.csv to in/data.csv, 8 bytes")
 	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q}`, dir+"/data.csv", id).text, "already exists", "overwrite")
 	contains(t, copied(`{"source":%q,"destination":"in/data.csv","session_id":%q,"overwrite":true}`, dir+"/data.csv", id).text, "copied")
 	contains(t, copied(`{"source":%q,"destination":"s","session_id":%q}`, dir+"/secret.txt", id).text, "withheld")
@@ -124,5 +127,6 @@ func TestHostCopies(t *testing.T) {
 	contains(t, stored.text, "use it in execute_code", at)
 	next := p.tool("execute_code", fmt.Sprintf(`{"code":"print(open('later.csv').read(), open('x.csv').read())","files":{"later.csv":{"request_id":%q},"x.csv":{"request_id":%q,"artifact":"out.txt"}}}`, at, run))
 	contains(t, next.text, "a,b\n1,2", "A,B\n1,2")
-	contains(t, p.tool("execute_code", fmt.Sprintf(`{"code":"1","namespace":"other","files":{"later.csv":{"request_id":%q}}}`, at)).text, "unknown run")
+	contains(t, p.tool("execute_code", fmt.Sprintf(`{"code":"1","namespace":"other","files":{"later.csv":{"request_id":%q}}}`, at)).text,
+		"unknown run")
 }

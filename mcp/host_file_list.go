@@ -36,7 +36,8 @@ func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*a
 		return nil, err
 	}
 	f := &fileListFacts{Entries: l.Entries, More: l.More}
-	text := []string{fmt.Sprintf("%s has %s:", safetext.Model(a.Path), strings.Replace(answer.Count(len(l.Entries), "entry"), "entrys", "entries", 1))}
+	text := []string{fmt.Sprintf("%s has %s:", safetext.Model(a.Path), strings.Replace(answer.Count(len(l.Entries), "entry"), "entrys",
+		"entries", 1))}
 	for _, e := range l.Entries {
 		line := "- " + safetext.Model(e.Path)
 		switch e.Kind {

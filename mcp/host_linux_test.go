@@ -26,7 +26,8 @@ func TestHostTools(t *testing.T) {
 
 	got := p.tool("host_exec", `{"command":"echo 'hello  host' correct-horse-battery-staple"}`)
 	contains(t, got.text, "exit code 0", "hello  host ***REDACTED***", "echo **")
-	if got.IsError || got.facts["stdout"] != "hello  host ***REDACTED***\n" || got.facts["pattern"] != "echo **" || got.facts["ended"] != "ok" {
+	if got.IsError || got.facts["stdout"] != "hello  host ***REDACTED***\n" || got.facts["pattern"] != "echo **" ||
+		got.facts["ended"] != "ok" {
 		t.Errorf("got %v", got.facts)
 	}
 	got = p.tool("host_exec", `{"command":"uname -s"}`)
@@ -36,7 +37,8 @@ func TestHostTools(t *testing.T) {
 	}
 	contains(t, p.tool("host_exec", `{"command":"echo x; id"}`).text, "an unquoted ;")
 	contains(t, p.tool("host_exec", `{"command":"bash -c id"}`).text, "not allowed: bash -c id", "pattern bash -c id")
-	contains(t, p.tool("host_exec", `{"command":"echo x","directory":"/root"}`).text, "not below a directory that is allowed", "list_host_access")
+	contains(t, p.tool("host_exec", `{"command":"echo x","directory":"/root"}`).text, "not below a directory that is allowed",
+		"list_host_access")
 	contains(t, p.tool("request_host_access", `{"kind":"command","pattern":"python3 *"}`).text, "leave out the star")
 	contains(t, p.tool("request_host_access", `{"kind":"command","pattern":"*"}`).text, "does not say which program")
 

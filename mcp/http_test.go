@@ -48,7 +48,8 @@ func newHTTPRig(t *testing.T, change func(*Config)) *httpRig {
 // token creates a token.
 func (r *httpRig) token(name string, kind identity.Kind, namespaces ...string) string {
 	r.t.Helper()
-	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: identity.ParseNamespaces(namespaces)}, func(identity.Token) error { return nil })
+	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: identity.ParseNamespaces(namespaces)},
+		func(identity.Token) error { return nil })
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -179,19 +180,24 @@ func TestHTTPRefused(t *testing.T) {
 		{"no session", "POST", "/mcp", call, nil, 400, "_meta"},
 		{"no such session", "POST", "/mcp", call, []string{"Mcp-Session-Id: x"}, 404, "initialize"},
 		{"an answer to nobody", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, 400, "Mcp-Session-Id"},
-		{"a version of the past", "POST", "/mcp", call, []string{"Mcp-Session-Id: " + session, "Mcp-Protocol-Version: 1900-01-01"}, 400, "-32022"},
-		{"initialize without a version", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, nil, 400, "protocolVersion"},
+		{"a version of the past", "POST", "/mcp", call, []string{"Mcp-Session-Id: " + session, "Mcp-Protocol-Version: 1900-01-01"}, 400,
+			"-32022"},
+		{"initialize without a version", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, nil, 400,
+			"protocolVersion"},
 		{"no session to end", "DELETE", "/mcp", "", nil, 400, ""},
 		{"newer, without headers", "POST", "/mcp", newer, nil, 400, "-32020"},
 		{"newer, without a method", "POST", "/mcp", newer, []string{version, "Mcp-Name: execute_code"}, 400, "-32020"},
 		{"newer, as another tool", "POST", "/mcp", newer, []string{version, "Mcp-Method: tools/call", "Mcp-Name: sandbox_stats"}, 400, "-32020"},
 		{"newer in the header only", "POST", "/mcp", call, []string{version, "Mcp-Session-Id: " + session}, 400, "-32020"},
-		{"newer, of no such method", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"no/such","params":{` + meta + `}}`, []string{version, "Mcp-Method: no/such"}, 404, "-32601"},
-		{"newer, of no such tool", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x",` + meta + `}}`, []string{version, "Mcp-Method: tools/call", "Mcp-Name: x"}, 400, "-32602"},
+		{"newer, of no such method", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"no/such","params":{` + meta + `}}`,
+			[]string{version, "Mcp-Method: no/such"}, 404, "-32601"},
+		{"newer, of no such tool", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x",` + meta + `}}`,
+			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: x"}, 400, "-32602"},
 		{"a stream by POST", "POST", "/sse", "", nil, 405, "/mcp"},
 		{"a message to no stream", "POST", "/message?sessionId=x", ping, nil, 404, ""},
 		{"a message to a session", "POST", "/message?sessionId=" + session, ping, nil, 404, ""},
-		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x", 64<<10)+`"},"arguments"`, 1),
+		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x",
+			64<<10)+`"},"arguments"`, 1),
 			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: execute_code"}, 400, "without its arguments"},
 		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", door.MaxBody) + `"}`, nil, 413, "the body is too large"},
 	} {

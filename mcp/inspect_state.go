@@ -96,7 +96,8 @@ func (s *Server) overview(namespace, all string) *answer.Answer {
 	var text []string
 	for _, i := range session.List(s.cfg.Pipeline, all) {
 		f.Sessions = append(f.Sessions, infoOf(i))
-		line := fmt.Sprintf("- %s: %s, %s, namespace %s, %s, last used %s", i.ID, i.Language, i.State, i.Namespace, answer.Count(i.Cells, "cell"), answer.Stamp(i.Used))
+		line := fmt.Sprintf("- %s: %s, %s, namespace %s, %s, last used %s", i.ID, i.Language, i.State, i.Namespace, answer.Count(i.Cells, "cell"),
+			answer.Stamp(i.Used))
 		if i.Ended != "" {
 			line += ", ended: " + i.Ended
 		}
@@ -109,7 +110,8 @@ func (s *Server) overview(namespace, all string) *answer.Answer {
 		f.Jobs = append(f.Jobs, jobOf(j))
 		text = append(text, fmt.Sprintf("- %s: %s, namespace %s, began %s", j.ID, j.State, j.Namespace, answer.Stamp(j.Began)))
 	}
-	text = append(text, fmt.Sprintf("defaults of a run in namespace %s: %s", namespace, limitsText(&limits)), fmt.Sprintf("maximum: %s", limitsText(&caps)))
+	text = append(text, fmt.Sprintf("defaults of a run in namespace %s: %s", namespace, limitsText(&limits)),
+		fmt.Sprintf("maximum: %s", limitsText(&caps)))
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}
 }
 
@@ -183,11 +185,13 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 		if !known || !past.Session {
 			return nil, err
 		}
-		return &answer.Answer{Text: fmt.Sprintf("session %s has ended, according to the log: %s\nwhat to do: create_session starts a new one", id, past), Facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
+		return &answer.Answer{Text: fmt.Sprintf("session %s has ended, according to the log: %s\nwhat to do: create_session starts a new one", id,
+			past), Facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
 	}
 	if info.State == "dead" {
 		f := &stateFacts{Namespace: namespace, Sessions: []sessionInfo{infoOf(info)}}
-		return &answer.Answer{Text: fmt.Sprintf("session %s is dead: %s\nwhat to do: create_session starts a new one", id, info.Ended), Facts: f}, nil
+		return &answer.Answer{Text: fmt.Sprintf("session %s is dead: %s\nwhat to do: create_session starts a new one", id, info.Ended), Facts: f},
+			nil
 	}
 	state, err := session.Inspect(ctx, s.cfg.Pipeline, namespace, id)
 	if err != nil {
@@ -196,7 +200,8 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 	f := &stateFacts{
 		Namespace: namespace, Sessions: []sessionInfo{infoOf(state.Info)}, Env: state.Env, Note: state.Note, Usage: &state.Usage,
 	}
-	text := []string{fmt.Sprintf("session %s: %s, %s, %s, %s of memory", id, state.Language, state.State, answer.Count(state.Cells, "cell"), answer.Size(state.Usage.MemoryBytes))}
+	text := []string{fmt.Sprintf("session %s: %s, %s, %s, %s of memory", id, state.Language, state.State, answer.Count(state.Cells, "cell"),
+		answer.Size(state.Usage.MemoryBytes))}
 	for _, r := range state.Restarts {
 		text = append(text, fmt.Sprintf("its variables were lost at %s: %s", answer.Stamp(r.Time), r.Why))
 	}
@@ -274,7 +279,8 @@ func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 func infoOf(i session.Info) sessionInfo {
 	f := sessionInfo{
 		SessionID: i.ID, Namespace: i.Namespace, Language: i.Language, Backend: i.Backend, Profile: i.Profile, State: i.State,
-		Created: answer.Stamp(i.Created), Used: answer.Stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended, Tools: i.Tools,
+		Created: answer.Stamp(i.Created), Used: answer.Stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended,
+		Tools:     i.Tools,
 		Workspace: i.Workspace, Changes: answer.FactsOfChanges(i.Changes),
 		Limits: &i.Limits, Layers: i.Layers,
 	}

@@ -47,7 +47,8 @@ type permissionFacts struct {
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*answer.Answer, error) {
-	q := install.Request{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend, Progress: c.Progress.Report}
+	q := install.Request{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend,
+		Progress: c.Progress.Report}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}
@@ -59,9 +60,11 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 	if err != nil {
 		return nil, err
 	}
-	f := &installFacts{RequestID: res.ID, Ended: res.Ended, ExitCode: res.ExitCode, Packages: res.Packages, TotalMS: float64(res.Timings.Total) / 1000}
+	f := &installFacts{RequestID: res.ID, Ended: res.Ended, ExitCode: res.ExitCode, Packages: res.Packages,
+		TotalMS: float64(res.Timings.Total) / 1000}
 	if res.Ended == backends.EndedOK {
-		return &answer.Answer{Text: fmt.Sprintf("installed %s: %s\nrequest_id: %s", answer.Count(len(f.Packages), "package"), packageLine(f.Packages), res.ID), Facts: f}, nil
+		return &answer.Answer{Text: fmt.Sprintf("installed %s: %s\nrequest_id: %s", answer.Count(len(f.Packages), "package"),
+			packageLine(f.Packages), res.ID), Facts: f}, nil
 	}
 	f.Output = answer.Excerpt(strings.TrimSpace(res.Stdout+"\n"+res.Stderr), answer.MaxStreams/2, "")
 	text := fmt.Sprintf("the package manager failed (%s, exit code %d), and nothing was installed:\n%s", res.Ended, res.ExitCode, f.Output)
@@ -85,7 +88,8 @@ func (s *Server) permission(ctx context.Context, c *call, q install.Request) (*a
 	if f.State == "approved" {
 		return nil, nil
 	}
-	return &answer.Answer{Text: response.Text, Facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason, f.Command}}}, nil
+	return &answer.Answer{Text: response.Text, Facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason,
+		f.Command}}}, nil
 }
 
 // packageLine lists the installed packages, requested ones first.

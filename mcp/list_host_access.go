@@ -41,6 +41,7 @@ func (s *Server) listHostAccess(_ context.Context, c *call, _ *inNamespace) (*an
 	if len(lines) == 0 {
 		lines = []string{"nothing on the host is allowed yet"}
 	}
-	lines = append(lines, "what to do: request_host_access asks a person for more: a command's exact words, or with * for a word that is not an option, such as docker restart *")
+	lines = append(lines, "what to do: request_host_access asks a person for more: a command's exact words, or with * for a word that is "+
+		"not an option, such as docker restart *")
 	return &answer.Answer{Text: strings.Join(lines, "\n"), Facts: f}, nil
 }

@@ -78,7 +78,8 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	words, first := answer.WordsOf("list_runtimes"), factsOf(p)
 	f := &runtimesFacts{Backend: first.Backend, Usable: first.Usable, Why: first.Why, Runtimes: first.Runtimes}
 	text := runtimeLines(first, s.inventory(ctx, p, c.namespace))
-	text = append(text, s.reachableHosts(), "secrets of namespace "+c.namespace+": "+firstNames(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
+	text = append(text, s.reachableHosts(), "secrets of namespace "+c.namespace+": "+firstNames(s.cfg.Pipeline.SecretNames(ctx, c.namespace),
+		maxPackages))
 	f.GPUs = gpuText(p.Backend, backends.GPUNodes())
 	text = append(text, f.GPUs)
 	if f.Data = containment.DataNames(s.cfg.Pipeline); len(f.Data) > 0 {
@@ -120,7 +121,8 @@ func gpuText(backend string, nodes []string) string {
 	case len(nodes) == 0:
 		return "GPUs: none visible on this machine"
 	case backend == "process":
-		return "GPUs: " + strings.Join(nodes, " ") + " on this machine; the backend process gives programs none, podman and docker those in containers.gpus"
+		return "GPUs: " + strings.Join(nodes, " ") + " on this machine; the backend process gives programs none, podman and docker those in " +
+			"containers.gpus"
 	}
 	return "GPUs: " + strings.Join(nodes, " ") + " on this machine; containers get those in containers.gpus"
 }
@@ -182,11 +184,16 @@ func runtimeLines(b backendFacts, packages []string) []string {
 // notable are packages that matter for planning a task, the most used first, by language. For shells they are
 // programs.
 var notable = map[string][]string{
-	"python": {"numpy", "pandas", "scipy", "matplotlib", "seaborn", "plotly", "scikit-learn", "statsmodels", "sympy", "networkx", "pillow", "opencv-python",
-		"torch", "tensorflow", "transformers", "xgboost", "polars", "pyarrow", "duckdb", "sqlalchemy", "requests", "httpx", "aiohttp", "beautifulsoup4", "lxml",
-		"openpyxl", "xlsxwriter", "python-docx", "python-pptx", "pypdf", "reportlab", "pyyaml", "jinja2", "pydantic", "flask", "fastapi", "pytest", "rich"},
-	"node": {"typescript", "lodash", "axios", "express", "react", "zod", "cheerio", "puppeteer", "playwright", "jest", "vitest", "eslint", "webpack", "esbuild", "uuid", "dayjs", "ws"},
-	"r":    {"tidyverse", "ggplot2", "dplyr", "tidyr", "readr", "data.table", "stringr", "lubridate", "jsonlite", "shiny", "rmarkdown", "caret", "lme4", "survival", "sf"},
+	"python": {"numpy", "pandas", "scipy", "matplotlib", "seaborn", "plotly", "scikit-learn", "statsmodels", "sympy", "networkx", "pillow",
+		"opencv-python",
+		"torch", "tensorflow", "transformers", "xgboost", "polars", "pyarrow", "duckdb", "sqlalchemy", "requests", "httpx", "aiohttp",
+		"beautifulsoup4", "lxml",
+		"openpyxl", "xlsxwriter", "python-docx", "python-pptx", "pypdf", "reportlab", "pyyaml", "jinja2", "pydantic", "flask", "fastapi",
+		"pytest", "rich"},
+	"node": {"typescript", "lodash", "axios", "express", "react", "zod", "cheerio", "puppeteer", "playwright", "jest", "vitest", "eslint",
+		"webpack", "esbuild", "uuid", "dayjs", "ws"},
+	"r": {"tidyverse", "ggplot2", "dplyr", "tidyr", "readr", "data.table", "stringr", "lubridate", "jsonlite", "shiny", "rmarkdown", "caret",
+		"lme4", "survival", "sf"},
 }
 
 // How many notable packages of a language are named, and how many packages at least.

@@ -67,7 +67,8 @@ func instructionsOf(t *testing.T, p *peer, version string) string {
 	if version < "2026" {
 		m = p.initialize(version, `{}`)
 	} else {
-		m = p.call("server/discover", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"`+version+`","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}`)
+		m = p.call("server/discover", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"`+version+
+			`","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}`)
 	}
 	if err := json.Unmarshal(m.Result, &got); err != nil {
 		t.Fatalf("%v: %s", err, m.line)

@@ -70,7 +70,8 @@ func TestRuntimesOfAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, a.Text, "backend podman can run code:", "- python 3.12.1", "- r is missing: no image", "backend docker can't run code: docker does not answer")
+	contains(t, a.Text, "backend podman can run code:", "- python 3.12.1", "- r is missing: no image",
+		"backend docker can't run code: docker does not answer")
 	f := a.Facts.(*runtimesFacts)
 	if f.Backend != "podman" || !f.Usable || len(f.Runtimes) != 2 || len(f.Others) != 1 || f.Others[0].Usable || f.Others[0].Why == "" {
 		t.Errorf("got %+v", f)
@@ -80,7 +81,8 @@ func TestRuntimesOfAll(t *testing.T) {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	_, err = runtimes(t, all, "docker")
-	if r := answer.Explain("", err); !r.Denied || r.Reason != "docker does not answer" || r.Remedy != "sandboxmcp doctor --backend docker (for a person to type)" {
+	if r := answer.Explain("", err); !r.Denied || r.Reason != "docker does not answer" ||
+		r.Remedy != "sandboxmcp doctor --backend docker (for a person to type)" {
 		t.Errorf("got %+v", r)
 	}
 	// The default backend may fail.

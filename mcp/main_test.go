@@ -52,8 +52,9 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 		return cfg, nil, err
 	}
 	p := pipeline.New(pipeline.Config{
-		RecordConfig: pipeline.RecordConfig{Keys: keys}, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
-		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"),
+		RecordConfig: pipeline.RecordConfig{Keys: keys}, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory),
+		Results: store,
+		Queue:   pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"),
 	})
 	end = func() {
 		p.Close()
@@ -62,7 +63,8 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 		store.Close()
 		log.Close()
 	}
-	return Config{Pipeline: p, Log: log, Results: store, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
+	return Config{Pipeline: p, Log: log, Results: store, Approvals: broker, Version: "test", Structured: true}, end,
+		os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
 }
 
 // rig is a server with clients on pipes.
@@ -166,7 +168,8 @@ func (p *peer) initialize(version, capabilities string) reply {
 }
 
 func (p *peer) initializeAs(name, version, capabilities string) reply {
-	got := p.call("initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":%q,"version":"1"}}`, version, capabilities, name))
+	got := p.call("initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":%q,"version":"1"}}`, version,
+		capabilities, name))
 	p.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return got
 }

@@ -86,7 +86,8 @@ func New(cfg Config) *Server {
 	methods := s.store.Methods()
 	methods[mcp.MethodToolsList] = s.listTools
 	s.Server = rpc.New(rpc.Config{
-		Version: cfg.Version, Logger: cfg.Logger, Instructions: s.instructions, Methods: methods, Background: background, WhyNoTool: s.whyNoTool, Prepare: s.prepare,
+		Version: cfg.Version, Logger: cfg.Logger, Instructions: s.instructions, Methods: methods, Background: background, WhyNoTool: s.whyNoTool,
+		Prepare: s.prepare,
 	})
 	return s
 }

@@ -23,7 +23,8 @@ import (
 
 func (t tool) annotations() mcp.ToolAnnotation {
 	on := func(h operation.Hints) *bool { b := t.Hints&h != 0; return &b }
-	return mcp.ToolAnnotation{ReadOnlyHint: on(operation.Reads), DestructiveHint: on(operation.Destroys), IdempotentHint: on(operation.Repeats), OpenWorldHint: on(operation.ReachesOut)}
+	return mcp.ToolAnnotation{ReadOnlyHint: on(operation.Reads), DestructiveHint: on(operation.Destroys),
+		IdempotentHint: on(operation.Repeats), OpenWorldHint: on(operation.ReachesOut)}
 }
 
 // policyOff is the reason why a group of tools is refused, with the setting that turns it on.
@@ -99,12 +100,14 @@ var otherTools = sync.OnceValue(func() map[string][]string {
 		"list_languages languages runtimes get_runtimes list_packages list_environments":                                  {"list_runtimes"},
 		"set_limits resource_limits":        {"set_resource_limits"},
 		"stats status health server_status": {"sandbox_stats"},
-		"list_sessions get_session session_info get_status job_status task_status poll list_variables":         {"inspect_state"},
-		"read_file view_file open_file get_file cat read":                                                      {"get_artifacts", "host_file_read"},
-		"download download_file get_output get_result list_artifacts":                                          {"get_artifacts"},
-		"write_file create_file save_file upload_file upload edit_file write":                                  {"execute_code", "host_file_write"},
-		"list_files ls list_directory list_dir":                                                                {"inspect_state", "host_file_list"},
-		"copy_file":                                                                                            {"host_file_copy"},
+		"list_sessions get_session session_info get_status job_status task_status poll list_variables": {"inspect_state"},
+		"read_file view_file open_file get_file cat read": {"get_artifacts",
+			"host_file_read"},
+		"download download_file get_output get_result list_artifacts": {"get_artifacts"},
+		"write_file create_file save_file upload_file upload edit_file write": {"execute_code",
+			"host_file_write"},
+		"list_files ls list_directory list_dir": {"inspect_state", "host_file_list"},
+		"copy_file":                             {"host_file_copy"},
 		"allow_domain request_network request_access network_access":                                           {"request_egress"},
 		"audit audit_log logs history":                                                                         {"audit_execution"},
 		"search google google_web_search websearch internet_search":                                            {"web_search"},

@@ -14,7 +14,8 @@ func TestRemedies(t *testing.T) {
 	python := fmt.Sprint(p.tool("create_session", `{}`).facts["session_id"])
 	p.tool("execute_code", `{"session_id":"`+python+`","code":"total, rows = 1, []"}`)
 	p.tool("execute_code", `{"session_id":"`+shell+`","code":"touch there"}`)
-	leak := fmt.Sprint(p.tool("execute_code", `{"language":"shell","code":"echo $TEST_SECRET > leak","secrets":["TEST_SECRET"]}`).facts["request_id"])
+	leak := fmt.Sprint(p.tool("execute_code", `{"language":"shell","code":"echo $TEST_SECRET > leak","secrets":["TEST_SECRET"]}`).
+		facts["request_id"])
 
 	files := func(all string, want ...string) (rows []mended) {
 		for _, in := range []string{"", `,"session_id":"` + shell + `"`} {
@@ -23,14 +24,19 @@ func TestRemedies(t *testing.T) {
 		return rows
 	}
 	rows := []mended{
-		{"get_artifacts", `{"request_id":"` + leak + `","name":"leak"}`, []string{`"leak" is withheld: a secret is in it`, "without the secret", "artifacts.withhold"}},
-		{"execute_code", `{"code":"1","files":{"x":{"request_id":"` + leak + `","artifact":"leak"}}}`, []string{"withheld", "without the secret"}},
+		{"get_artifacts", `{"request_id":"` + leak + `","name":"leak"}`, []string{`"leak" is withheld: a secret is in it`, "without the secret",
+			"artifacts.withhold"}},
+		{"execute_code", `{"code":"1","files":{"x":{"request_id":"` + leak + `","artifact":"leak"}}}`,
+			[]string{"withheld", "without the secret"}},
 		{"bridge_data", `{"session_id":"` + shell + `","key":"x","from_session_id":"` + python + `","from_key":"totl"}`,
 			[]string{`session ` + python + ` has no variable "totl"`, "from_key: rows, total"}},
-		{"bridge_data", `{"session_id":"` + shell + `","key":"other","from_session_id":"` + python + `"}`, []string{`no variable "other"`, "from_key: rows, total"}},
+		{"bridge_data", `{"session_id":"` + shell + `","key":"other","from_session_id":"` + python + `"}`,
+			[]string{`no variable "other"`, "from_key: rows, total"}},
 		{"execute_code", `{"code":"1","secrets":["TEST_SECRT"]}`, []string{`TEST_SECRT`, `TEST_SECRET`}},
-		{"execute_code", `{"code":"1","allowed_domains":["localhost"]}`, []string{"localhost is the sandbox itself", "egress.local in the operator's configuration", "(for a person to type)"}},
-		{"create_session", `{"allowed_domains":["localhost:3000"]}`, []string{"port of this machine", "egress.local in the operator's configuration"}},
+		{"execute_code", `{"code":"1","allowed_domains":["localhost"]}`,
+			[]string{"localhost is the sandbox itself", "egress.local in the operator's configuration", "(for a person to type)"}},
+		{"create_session", `{"allowed_domains":["localhost:3000"]}`,
+			[]string{"port of this machine", "egress.local in the operator's configuration"}},
 		{"request_egress", `{"domain":"app.localhost"}`, []string{`"domain"`, "localhost is the sandbox itself"}},
 		{"execute_code", `{"code":"1","backend":"docker"}`, []string{`unknown backend "docker"`, "process"}},
 	}
@@ -44,7 +50,8 @@ func TestRemedies(t *testing.T) {
 	rows = append(rows, files(`{"a":"x","a/b":"y"}`, `"a"`, `"a/b"`, "directory")...)
 	rows = append(rows, files(`{"a/b/c":"x","a/b":"y"}`, `"a/b"`, `"a/b/c"`, "directory")...)
 	rows = append(rows, files(`{"a":"1","./a":"2"}`, `"a"`)...)
-	rows = append(rows, mended{"execute_code", `{"code":"ls","session_id":"` + shell + `","files":{"there/x":"1"}}`, []string{`"there/x"`, `files another name`}})
+	rows = append(rows, mended{"execute_code", `{"code":"ls","session_id":"` + shell + `","files":{"there/x":"1"}}`,
+		[]string{`"there/x"`, `files another name`}})
 	for _, row := range rows {
 		got := p.tool(row.tool, row.arguments)
 		if !got.IsError || strings.Contains(got.text, "a person has to look") || strings.Contains(got.text, "try again") || len(got.text) > 1200 {

@@ -45,8 +45,10 @@ func (s *Server) sandboxStats(_ context.Context, c *call, _ *statsArgs) (*answer
 	}
 	f := &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
 		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
-	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms%s",
-		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, answer.Count(n.Jobs, "run"), countText(n.Runs), countText(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
+	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, "+
+		"p90 %.1f ms, p99 %.1f ms%s",
+		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, answer.Count(n.Jobs, "run"), countText(n.Runs),
+		countText(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
 	return &answer.Answer{Text: text, Facts: f}, nil
 }
 
@@ -75,7 +77,8 @@ type poolFacts struct {
 
 func poolsOf(all []status.Pool) (list []poolFacts) {
 	for _, p := range all {
-		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, topReasons(p.Cold)})
+		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000,
+			topReasons(p.Cold)})
 	}
 	return list
 }

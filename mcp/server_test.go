@@ -27,7 +27,8 @@ func TestServerTools(t *testing.T) {
 		{"list_runtimes", `{}`, false, []string{"backend process can run code", "- python 3", "- node ", "- shell ", "layers: user mount"}},
 		{"list_runtimes", `{"backend":"docker"}`, true, []string{"docker", "process"}},
 		{"sandbox_stats", `{}`, false, []string{"exit 1", "of 8 slots", "p50"}},
-		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":0.5}`, false, []string{"64 MB of memory", "0.5 s", "maximum: "}},
+		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":0.5}`, false,
+			[]string{"64 MB of memory", "0.5 s", "maximum: "}},
 		{"sandbox_stats", `{"namespace":"nobody"}`, false, []string{"runs: none", "sessions: none"}},
 		{"set_resource_limits", `{"namespace":"small","max_ram_mb":1000000}`, true, []string{"cap", "at most max_ram_mb "}},
 		{"set_resource_limits", `{"namespace":"small","timeout_seconds":80000}`, true, []string{"cap", "at most timeout_seconds "}},
@@ -40,8 +41,10 @@ func TestServerTools(t *testing.T) {
 		{"terminate_session", `{"session_id":"01K00000000000000000000000"}`, true, []string{"session"}},
 		{"bridge_data", `{"session_id":"01K00000000000000000000000","key":"x"}`, true, []string{`"value"`}},
 		{"audit_execution", `{"kinds":["execution.completed"]}`, false, []string{"1 row\n", "execution.completed default", `"exit_code":3`}},
-		{"audit_execution", `{"kinds":["execution.refuse"]}`, true, []string{`argument "kinds": unknown kind of row "execution.refuse": did you mean "execution.refused"?`, "execution.completed"}},
-		{"audit_execution", `{"kinds":["execution.refused","nonsense"]}`, true, []string{`unknown kind of row "nonsense"`, "choose from: execution.started"}},
+		{"audit_execution", `{"kinds":["execution.refuse"]}`, true,
+			[]string{`argument "kinds": unknown kind of row "execution.refuse": did you mean "execution.refused"?`, "execution.completed"}},
+		{"audit_execution", `{"kinds":["execution.refused","nonsense"]}`, true,
+			[]string{`unknown kind of row "nonsense"`, "choose from: execution.started"}},
 		{"audit_execution", `{"limit":1}`, false, []string{"1 row\n"}},
 		{"audit_execution", `{"after":0,"limit":1}`, false, []string{"1 execution.started"[1:], `"after": 1`}},
 		{"audit_execution", `{"since":"1h","until":"2200-01-01"}`, false, []string{"execution.timeout"}},
@@ -66,7 +69,8 @@ func TestServerTools(t *testing.T) {
 		checkConforms(t, test.tool+" "+test.arguments, schemas[test.tool], r.Structured)
 	}
 	contains(t, p.tool("audit_execution", `{"kinds":["execution.refused"],"limit":100}`).text, "host_exec", "/etc/passwd")
-	for _, kind := range append(rowKinds(t, p), vault.Added, vault.Rotated, vault.Deleted, vault.Rekeyed, signer.Created, signer.Rotated, signer.Revoked) {
+	for _, kind := range append(rowKinds(t, p), vault.Added, vault.Rotated, vault.Deleted, vault.Rekeyed, signer.Created, signer.Rotated,
+		signer.Revoked) {
 		if err := event.CheckRows([]string{kind}); err != nil {
 			t.Error(err)
 		}
@@ -142,7 +146,10 @@ func TestApprovals(t *testing.T) {
 		return s
 	}
 	granted := func(domain string) bool {
-		return slices.ContainsFunc(r.cfg.Approvals.Grants(), func(g approval.Grant) bool { return g.Question.Namespace == "n" && g.Question.What == domain })
+		return slices.ContainsFunc(r.cfg.Approvals.Grants(), func(g approval.Grant) bool {
+			return g.Question.Namespace == "n" &&
+				g.Question.What == domain
+		})
 	}
 	t.Run("no dialogs", func(t *testing.T) {
 		p := r.hello("2025-11-25", `{}`)
@@ -174,7 +181,8 @@ func TestApprovals(t *testing.T) {
 				Message         string
 				RequestedSchema struct{ Properties map[string]any }
 			}
-			if err := json.Unmarshal(q.Params, &params); err != nil || q.Method != "elicitation/create" || params.RequestedSchema.Properties["decision"] == nil {
+			if err := json.Unmarshal(q.Params, &params); err != nil || q.Method != "elicitation/create" ||
+				params.RequestedSchema.Properties["decision"] == nil {
 				t.Fatalf("%v: %s", err, q.line)
 			}
 			contains(t, params.Message, domain, "Namespace: n", "\nFor: 1h")
@@ -248,12 +256,14 @@ func TestApprovals(t *testing.T) {
 			ResultType, RequestState string
 			InputRequests            map[string]struct{ Method string }
 		}
-		if err := json.Unmarshal(with("l.example.com", "").Result, &got); err != nil || got.ResultType != "input_required" || got.InputRequests["approval"].Method != "elicitation/create" {
+		if err := json.Unmarshal(with("l.example.com", "").Result, &got); err != nil || got.ResultType != "input_required" ||
+			got.InputRequests["approval"].Method != "elicitation/create" {
 			t.Fatalf("%v, %+v", err, got)
 		}
 		allow := `,"inputResponses":{"approval":{"action":"accept","content":{"decision":"allow_time"}}},"requestState":%q`
 		// An answer to another question does not count.
-		if m := with("m.example.com", fmt.Sprintf(allow, got.RequestState)); !strings.Contains(m.line, "input_required") || granted("m.example.com") {
+		if m := with("m.example.com", fmt.Sprintf(allow, got.RequestState)); !strings.Contains(m.line, "input_required") ||
+			granted("m.example.com") {
 			t.Errorf("got %s", m.line)
 		}
 		if s := state(t, with("l.example.com", fmt.Sprintf(allow, got.RequestState)), p); s != "approved" || !granted("l.example.com") {
@@ -261,7 +271,8 @@ func TestApprovals(t *testing.T) {
 		}
 		// A client without dialogs can't answer in one.
 		q := p.read1(p.call("tools/call", strings.TrimSuffix(ask("o.example.com"), "}")+","+fmt.Sprintf(modern, "{}")+"}"))
-		m := p.call("tools/call", strings.TrimSuffix(ask("o.example.com"), "}")+","+fmt.Sprintf(modern, "{}")+fmt.Sprintf(allow, q.facts["approval_id"])+"}")
+		m := p.call("tools/call", strings.TrimSuffix(ask("o.example.com"), "}")+","+fmt.Sprintf(modern, "{}")+
+			fmt.Sprintf(allow, q.facts["approval_id"])+"}")
 		if s := state(t, m, p); s != "pending" || granted("o.example.com") {
 			t.Errorf("got %s", s)
 		}
@@ -307,7 +318,8 @@ func TestSessions(t *testing.T) {
 	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"e","value":{"b":[3]}}`, id)).text, "e is set", "object")
 	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"s","value":"plain"}`, id)).text, "string")
 	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"none","value":null}`, id)).text, "null")
-	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"same","from_session_id":%[1]q,"from_key":"s","value":null}`, id)).text, "same is set")
+	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"same","from_session_id":%[1]q,"from_key":"s","value":null}`,
+		id)).text, "same is set")
 	contains(t, cell("none is None and same == s").text, "True")
 	contains(t, cell("d['a'] + e['b'], s").text, "([1, 2, 3], 'plain')")
 	state := call("inspect_state", fmt.Sprintf(`{"session_id":%q}`, id))
@@ -365,7 +377,8 @@ func TestCellsInOrder(t *testing.T) {
 		run(one, fmt.Sprintf("sleep 0.001; all+=%d,", i))
 		want += fmt.Sprint(i, ",")
 	}
-	_, bridged := p.start("tools/call", fmt.Sprintf(`{"name":"bridge_data","arguments":{"session_id":%q,"from_session_id":%q,"key":"all"}}`, two, one))
+	_, bridged := p.start("tools/call", fmt.Sprintf(`{"name":"bridge_data","arguments":{"session_id":%q,"from_session_id":%q,"key":"all"}}`,
+		two, one))
 	last := run(two, "echo $all")
 	if m := p.wait(bridged); m.Error != nil {
 		t.Error(m.line)

@@ -43,7 +43,8 @@ func TestVisible(t *testing.T) {
 		{"saved many", put + "for n in 'abcdefg': open(n + '.png', 'wb').write(png + n.encode())", 4, []string{"shown\n"}},
 		{"saved large", put + "open('a.png', 'wb').write(png + bytes(1 << 20))", 0, []string{"- a.png"}},
 		{"saved wrong", put + "open('a.png', 'wb').write(png[:50])", 0, []string{"- a.png"}},
-		{"notebook", "```python\n%matplotlib inline\n!echo hi\n%pip install numpy\n6*7\n```", 0, []string{"stdout (3 bytes):\nhi", "value: 42", `install_package with packages ["numpy"]`}},
+		{"notebook", "```python\n%matplotlib inline\n!echo hi\n%pip install numpy\n6*7\n```", 0, []string{"stdout (3 bytes):\nhi", "value: 42",
+			`install_package with packages ["numpy"]`}},
 		{"no such magic", "x = 1\n%nosuch\n", 0, []string{"exit code 1", `line 2`, "NotImplementedError: %nosuch"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

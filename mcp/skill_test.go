@@ -55,7 +55,8 @@ func TestSkillResources(t *testing.T) {
 		t.Errorf("after a change: %s", got.Result)
 	}
 	for method, params := range map[string][]string{
-		"resources/read": {`{"uri":"skill://pdf/../../etc/passwd"}`, `{"uri":"skill://pdf/..%2f..%2fetc/passwd"}`, `{"uri":"skill://pdf//etc/passwd"}`, `{"uri":"skill://bad/SKILL.md"}`,
+		"resources/read": {`{"uri":"skill://pdf/../../etc/passwd"}`, `{"uri":"skill://pdf/..%2f..%2fetc/passwd"}`,
+			`{"uri":"skill://pdf//etc/passwd"}`, `{"uri":"skill://bad/SKILL.md"}`,
 			`{"uri":"skill://none/SKILL.md"}`, `{"uri":"skill://"}`, `{"uri":"skill://pdf/%zz"}`, `{"uri":"skill://%2e%2e/x"}`},
 		"prompts/get": {`{"name":"none"}`, `{"name":"bad"}`, `{}`, `{"name":".."}`},
 	} {

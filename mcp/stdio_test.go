@@ -36,8 +36,10 @@ func TestMalformedLines(t *testing.T) {
 		{"bad UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\",\"params\":{\"x\":\"\xff\xfe\"}}", -32700, "8"},
 		{"half a surrogate", `{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":"\ud800"}}`, 0, "9"},
 		{"deep", deep, -32700, "null"},
-		{"deep in a request", `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"sandbox_stats","arguments":{"a":` + deep + `}}}`, -32700, "10"},
-		{"deep before the id", `{"method":"tools/call","params":{"name":"x","arguments":{"a":` + deep + `}},"jsonrpc":"2.0","id":11}`, -32700, "11"},
+		{"deep in a request", `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"sandbox_stats","arguments":{"a":` + deep + `}}}`,
+			-32700, "10"},
+		{"deep before the id", `{"method":"tools/call","params":{"name":"x","arguments":{"a":` + deep + `}},"jsonrpc":"2.0","id":11}`, -32700,
+			"11"},
 		{"batch", `[` + fmt.Sprintf(ping, "1") + `]`, -32600, "null"},
 		{"empty batch", `[]`, -32600, "null"},
 		{"string", `"ping"`, -32600, "null"},
@@ -69,7 +71,9 @@ func TestMalformedLines(t *testing.T) {
 		{"no params", `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, -32602, "1"},
 		{"unknown tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm"}}`, -32602, "1"},
 		{"tool name as number", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}`, -32602, "1"},
-		{"number beyond float64", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_stats","arguments":{"x":1e999}}}`, 0, "1"}, // no tool accepts it; the model gets the error
+		// no tool accepts it; the model gets the error
+		{"number beyond float64", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_stats","arguments":{"x":1e999}}}`, 0,
+			"1"},
 		{"number below float64", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1","timeout":-1e999}}}`, 0, "1"},
 		{"meta as string", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_stats","_meta":"x"}}`, -32602, "1"},
 		{"a bad cursor", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"%%"}}`, -32602, "1"},
@@ -112,14 +116,19 @@ func TestMalformedLines(t *testing.T) {
 		{`\uff50ing`, -32601, []string{`{}`}},
 		{"PING", -32601, []string{`{}`}},
 		{long, -32601, []string{`{}`}},
-		{"initialize", -32602, []string{`{}`, `{"protocolVersion":7}`, `{"protocolVersion":null}`, `{"protocolVersion":"2025-11-25","capabilities":7}`, `{"protocolVersion":"2025-11-25","clientInfo":[]}`}},
+		{"initialize", -32602, []string{`{}`, `{"protocolVersion":7}`, `{"protocolVersion":null}`,
+			`{"protocolVersion":"2025-11-25","capabilities":7}`, `{"protocolVersion":"2025-11-25","clientInfo":[]}`}},
 		{"tools/list", -32602, []string{`{"cursor":7}`, `{"cursor":{}}`, `{"_meta":[]}`}},
-		{"tools/call", -32602, []string{`{}`, `{"name":null}`, `{"name":""}`, `{"name":["ping"]}`, `{"name":"` + long + `"}`, `{"name":"execute_code\u0000"}`}},
+		{"tools/call", -32602, []string{`{}`, `{"name":null}`, `{"name":""}`, `{"name":["ping"]}`, `{"name":"` + long + `"}`,
+			`{"name":"execute_code\u0000"}`}},
 		{"resources/list", -32602, []string{`{"cursor":7}`, `{"cursor":[]}`, `{"cursor":"%%"}`, `{"cursor":"bm9uZQ=="}`}},
 		{"resources/templates/list", -32602, []string{`{"cursor":7}`, `{"cursor":"%%"}`}},
-		{"resources/read", -32602, []string{`{"uri":7}`, `{"uri":["x"]}`, `{"uri":{}}`, `{"uri":"sandbox://runs/01K00000000000000000000000/stdout?offset=NaN"}`,
-			`{"uri":"sandbox://runs/01K00000000000000000000000/stdout?length=0"}`, `{"uri":"sandbox://runs/01K00000000000000000000000/stdout?length=99999999999999999999"}`}},
-		{"resources/read", -32002, []string{`{}`, `{"uri":null}`, `{"uri":""}`, `{"uri":"` + long + `"}`, `{"uri":"sandbox://runs/../../etc/passwd"}`, `{"uri":"\u0000"}`, `{"uri":"http://127.0.0.1/"}`}},
+		{"resources/read", -32602, []string{`{"uri":7}`, `{"uri":["x"]}`, `{"uri":{}}`,
+			`{"uri":"sandbox://runs/01K00000000000000000000000/stdout?offset=NaN"}`,
+			`{"uri":"sandbox://runs/01K00000000000000000000000/stdout?length=0"}`,
+			`{"uri":"sandbox://runs/01K00000000000000000000000/stdout?length=99999999999999999999"}`}},
+		{"resources/read", -32002, []string{`{}`, `{"uri":null}`, `{"uri":""}`, `{"uri":"` + long + `"}`,
+			`{"uri":"sandbox://runs/../../etc/passwd"}`, `{"uri":"\u0000"}`, `{"uri":"http://127.0.0.1/"}`}},
 		{"resources/subscribe", -32601, []string{`{"uri":"x"}`, `{}`}},
 		{"resources/unsubscribe", -32601, []string{`{"uri":"x"}`}},
 		{"prompts/list", -32601, []string{`{}`, `{"cursor":7}`}},
@@ -132,7 +141,8 @@ func TestMalformedLines(t *testing.T) {
 		{"roots/list", -32601, []string{`{}`}},
 	} {
 		for _, params := range of.params {
-			tests = append(tests, row{fmt.Sprintf("%.40s %.60s", of.method, params), fmt.Sprintf(`{"jsonrpc":"2.0","id":16,"method":"%s","params":%s}`, of.method, params), of.code, "16"})
+			tests = append(tests, row{fmt.Sprintf("%.40s %.60s", of.method, params),
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":16,"method":"%s","params":%s}`, of.method, params), of.code, "16"})
 		}
 	}
 	if len(tests) < 126 {
@@ -199,7 +209,8 @@ func TestProtocolVersions(t *testing.T) {
 		if err := json.Unmarshal(got.Result, &result); err != nil {
 			t.Fatal(err)
 		}
-		if result.ProtocolVersion != want || result.ServerInfo.Name != "sandboxmcp" || result.ServerInfo.Version != "test" || len(result.Instructions) < 100 {
+		if result.ProtocolVersion != want || result.ServerInfo.Name != "sandboxmcp" || result.ServerInfo.Version != "test" ||
+			len(result.Instructions) < 100 {
 			t.Errorf("%s: got %+v", asked, result)
 		}
 		for _, c := range []string{"tools", "resources", "logging"} {

@@ -25,7 +25,8 @@ func TestWhoGetsStructured(t *testing.T) {
 		run := p.call("tools/call", `{"name":"sandbox_stats","arguments":{}`+meta+`}`)
 		refused := p.call("tools/call", `{"name":"sandbox_stats","arguments":{"x":1}`+meta+`}`)
 		structured = strings.Contains(run.line, `"structuredContent":{`)
-		if len(list.Result) == 0 || !strings.Contains(run.line, "slots taken") || strings.Contains(refused.line, `"structuredContent":{`) != structured {
+		if len(list.Result) == 0 || !strings.Contains(run.line, "slots taken") ||
+			strings.Contains(refused.line, `"structuredContent":{`) != structured {
 			t.Errorf("got %.300s\n%s\n%s", list.line, run.line, refused.line)
 		}
 		return strings.Contains(list.line, `"outputSchema":`), structured
@@ -66,8 +67,9 @@ func TestListIsShort(t *testing.T) {
 	if n := len(p.call("tools/list", `{}`).Result); n > 26000 {
 		t.Errorf("tools/list has %d bytes", n)
 	}
-	off := map[string]string{"web_search": "web", "fetch_webpage": "web", "browser_fetch": "web", "host_exec": "host", "request_host_access": "host",
-		"list_host_access": "host", "host_file_read": "host", "host_file_write": "host", "host_file_list": "host", "host_file_copy": "host"}
+	off := map[string]string{"web_search": "web", "fetch_webpage": "web", "browser_fetch": "web", "host_exec": "host",
+		"request_host_access": "host",
+		"list_host_access":    "host", "host_file_read": "host", "host_file_write": "host", "host_file_list": "host", "host_file_copy": "host"}
 	tools := listTools(t, p)
 	if len(tools) != len(strings.Fields(all)) {
 		t.Errorf("%d tools", len(tools))
@@ -90,7 +92,8 @@ func TestListIsShort(t *testing.T) {
 		if !is {
 			continue
 		}
-		if r := p.tool(name, fine[name]); !r.IsError || !strings.Contains(r.text, "off\nwhat to do: a person has to set "+which+".enabled: true") {
+		if r := p.tool(name, fine[name]); !r.IsError || !strings.Contains(r.text, "off\nwhat to do: a person has to set "+which+
+			".enabled: true") {
 			t.Errorf("%s: got %v, %q", name, r.IsError, r.text)
 		}
 	}
@@ -149,7 +152,8 @@ func TestNothingUnseen(t *testing.T) {
 		p := newRig(t, func(c *Config) { c.Structured = structured }).hello("2025-11-25", `{}`)
 		hidden := hide("obey")
 		for _, test := range []struct{ tool, arguments string }{
-			{"execute_code", fmt.Sprintf(`{"code":%s}`, quoted("import sys; h = '"+hidden+"'; print(h); print(h, file=sys.stderr); open('a'+h[:4]+'.txt', 'w').write(h); raise ValueError(h)"))},
+			{"execute_code", fmt.Sprintf(`{"code":%s}`, quoted("import sys; h = '"+hidden+
+				"'; print(h); print(h, file=sys.stderr); open('a'+h[:4]+'.txt', 'w').write(h); raise ValueError(h)"))},
 			{"validate_code", fmt.Sprintf(`{"code":%s}`, quoted("x = ("+hidden))},
 			{"validate_code", fmt.Sprintf(`{"code":%s,"auto_fix":true}`, quoted("x = '"+hidden+"'; json.dumps(x); eval(x)"))},
 			{"execute_code", fmt.Sprintf(`{"code":"1","secrets":[%s]}`, quoted(hidden))},

@@ -51,7 +51,8 @@ func TestStuckStart(t *testing.T) {
 func TestStuckStartCancelled(t *testing.T) {
 	r, end := stuckRig(t, 10*time.Hour)
 	p := r.hello("2025-11-25", `{}`)
-	if m := p.call("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true"}}`); !strings.Contains(m.line, "exit code 0") {
+	if m := p.call("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true"}}`); !strings.Contains(m.line,
+		"exit code 0") {
 		hosttest.SkipMissing(t, "sandbox", m.line)
 	}
 	stopped := stopDescendants()

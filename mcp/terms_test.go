@@ -87,7 +87,8 @@ func TestRefusalsOfBackends(t *testing.T) {
 	_, gpus := b.Start(t.Context(), backends.Spec{Language: "shell", GPUs: []string{"0"}})
 	probe := func(context.Context) (backends.Probe, error) {
 		err := &backends.Refusal{Layer: backends.LayerUser, Reason: "off", Remedy: remedy.Text{"use ", remedy.Profile.With("hardened")}}
-		why := backends.ReasonOf(fmt.Errorf("docker 29: %w", backends.Refuse("no image", remedy.Command.With("sandboxmcp image pull --backend docker r"))))
+		why := backends.ReasonOf(fmt.Errorf("docker 29: %w",
+			backends.Refuse("no image", remedy.Command.With("sandboxmcp image pull --backend docker r"))))
 		return backends.Probe{Why: why, Layers: backends.UntriedLayers(err), Runtimes: []backends.Runtime{{Name: "r", Why: why}}}, nil
 	}
 	a, err := runtimes(t, []backends.Backend{engine{name: "docker", probe: probe}}, "")
@@ -95,7 +96,8 @@ func TestRefusalsOfBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	const image = "docker 29: no image (sandboxmcp image pull --backend docker r (for a person to type))"
-	contains(t, a.Text, "can't run code: "+image, "- r is missing: "+image, "user is missing: off; what to do: use profile hardened in the operator's configuration")
+	contains(t, a.Text, "can't run code: "+image, "- r is missing: "+image,
+		"user is missing: off; what to do: use profile hardened in the operator's configuration")
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -109,7 +111,8 @@ func TestRefusalsOfBackends(t *testing.T) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
-	if r := answer.Explain("host_exec", fmt.Errorf("open: %w", remedy.For(io.EOF, remedy.AddAgain))); r.Reason != "open: EOF" || r.Remedy != "have a person add it again" {
+	if r := answer.Explain("host_exec", fmt.Errorf("open: %w", remedy.For(io.EOF, remedy.AddAgain))); r.Reason != "open: EOF" ||
+		r.Remedy != "have a person add it again" {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -128,7 +131,8 @@ func TestRemediesAreValues(t *testing.T) {
 		"audit/errors.go", "audit/schema/create.go"} // commands for a person to type
 	for _, stage := range []string{"validate", "vault", "egress", "backends", "signer", "audit", "pipeline"} {
 		for name, text := range stringsOf(t, stage) {
-			if strings.HasPrefix(text, `json:"`) || anOption.MatchString(text) || slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
+			if strings.HasPrefix(text, `json:"`) || anOption.MatchString(text) ||
+				slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
 				continue
 			}
 			if ourSettings.MatchString(text) && !strings.Contains(text, "person") && !strings.Contains(text, "operator") {

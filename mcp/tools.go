@@ -25,7 +25,9 @@ type handler[A any] func(context.Context, *call, *A) (*answer.Answer, error)
 
 // row is a row of the table: a tool with results of type F.
 func row[F, A any](name, title string, run handler[A], about string, hints operation.Hints) tool {
-	return tool{operation.New[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer.Answer, error) { return run(ctx, c, c.args.(*A)) }}
+	return tool{operation.New[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer.Answer, error) {
+		return run(ctx, c, c.args.(*A))
+	}}
 }
 
 const (
@@ -51,11 +53,16 @@ func (s *Server) tools() []tool {
 		row[ask.ApprovalFacts]("request_egress", "Ask a person for network access", s.requestEgress, aboutEgress, repeats|reachesOut),
 		row[auditFacts]("audit_execution", "Read the audit log", s.auditExecution, aboutAudit, reads|repeats),
 		row[searchFacts]("web_search", "Search the web", unlessOff(s, "web_search", "query", s.webSearch), aboutSearch, reads|repeats|reachesOut),
-		row[pageFacts]("fetch_webpage", "Fetch a web page", unlessOff(s, "fetch_webpage", "url", s.fetchPage), aboutFetch, reads|repeats|reachesOut),
-		row[browserFacts]("browser_fetch", "Fetch a web page with a browser", unlessOff(s, "browser_fetch", "url", s.browserFetch), aboutBrowser, reads|repeats|reachesOut),
-		row[hostExecFacts]("host_exec", "Run a command on the host", unlessOff(s, "host_exec", "command", s.hostExec), aboutHostExec, destroys|reachesOut),
-		row[ask.ApprovalFacts]("request_host_access", "Ask a person for access to the host", unlessOff(s, "request_host_access", "pattern", s.requestHostAccess), aboutHostAccess, repeats),
-		row[hostListFacts]("list_host_access", "List permissions on the host", unlessOff(s, "list_host_access", "", s.listHostAccess), aboutHostList, reads|repeats),
+		row[pageFacts]("fetch_webpage", "Fetch a web page", unlessOff(s, "fetch_webpage", "url", s.fetchPage), aboutFetch,
+			reads|repeats|reachesOut),
+		row[browserFacts]("browser_fetch", "Fetch a web page with a browser", unlessOff(s, "browser_fetch", "url", s.browserFetch), aboutBrowser,
+			reads|repeats|reachesOut),
+		row[hostExecFacts]("host_exec", "Run a command on the host", unlessOff(s, "host_exec", "command", s.hostExec), aboutHostExec,
+			destroys|reachesOut),
+		row[ask.ApprovalFacts]("request_host_access", "Ask a person for access to the host", unlessOff(s, "request_host_access", "pattern",
+			s.requestHostAccess), aboutHostAccess, repeats),
+		row[hostListFacts]("list_host_access", "List permissions on the host", unlessOff(s, "list_host_access", "", s.listHostAccess),
+			aboutHostList, reads|repeats),
 		row[fileReadFacts]("host_file_read", "Read a file of the host", s.hostFileRead, aboutFileRead, reads|repeats),
 		row[fileFacts]("host_file_write", "Write a file of the host", s.hostFileWrite, aboutFileWrite, destroys|repeats),
 		row[fileListFacts]("host_file_list", "List a directory of the host", s.hostFileList, aboutFileList, reads|repeats),
@@ -88,7 +95,8 @@ func Operations() []operation.Operation {
 		o := t.Operation
 		o.Route = http.MethodPost + " " + rpc.ToolsPath + o.Name
 		o.Out = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"result":%s,"images":{"type":"array","description":"Images in the result.","items":`+
-			`{"type":"object","properties":{"mime":{"type":"string"},"data":{"type":"string","contentEncoding":"base64"}}}}},"required":["result"]}`, o.Out))
+			`{"type":"object","properties":{"mime":{"type":"string"},"data":{"type":"string","contentEncoding":"base64"}}}}},"required":["result"]}`,
+			o.Out))
 		all = append(all, o)
 	}
 	return all

@@ -197,10 +197,12 @@ func TestUnknownTools(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	for name, want := range map[string]string{
 		"run_code": `did you mean "execute_code"?`, "Python": `did you mean "execute_code"?`, "bash": `did you mean "execute_code"?`,
-		"execute_python": `did you mean "execute_code"?`, "exec_code": `did you mean "execute_code"?`, "execute-code": `did you mean "execute_code"?`,
+		"execute_python": `did you mean "execute_code"?`, "exec_code": `did you mean "execute_code"?`,
+		"execute-code":             `did you mean "execute_code"?`,
 		"sandboxmcp__execute_code": `did you mean "execute_code"?`, "pip_install": `did you mean "install_package"?`,
 		"read_file": `did you mean "get_artifacts" or "host_file_read"?`, "get_artifact": `did you mean "get_artifacts"?`,
-		"web_fetch": `did you mean "fetch_webpage"?`, "zzz": "the tools are execute_code, install_package, ", strings.Repeat("x", 10000): "the tools are execute_code",
+		"web_fetch": `did you mean "fetch_webpage"?`, "zzz": "the tools are execute_code, install_package, ",
+		strings.Repeat("x", 10000): "the tools are execute_code",
 	} {
 		m := p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{}}`, name))
 		if m.Error == nil || m.Error.Code != -32602 {

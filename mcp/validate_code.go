@@ -54,7 +54,8 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 	if err != nil {
 		return nil, err
 	}
-	f := &validateFacts{Valid: r.Valid, Language: language, Problems: r.Problems, Missing: r.Missing, Dangers: r.Dangers, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
+	f := &validateFacts{Valid: r.Valid, Language: language, Problems: r.Problems, Missing: r.Missing, Dangers: r.Dangers, Fixed: r.Fixed,
+		Diff: r.Diff, Notes: r.Notes}
 	text := []string{"valid " + language}
 	switch {
 	case r.Valid && !r.Judged:

@@ -59,7 +59,8 @@ func newWebRig(t *testing.T, h http.HandlerFunc) (*rig, string) {
 	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
 	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Settings: []any{&pages.Config{
 		Policy: policy, Engines: engines, Reader: program,
-		Client: web.NewClient(web.Config{Dialer: &egress.Dialer{Resolver: loopback{}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}),
+		Client: web.NewClient(web.Config{Dialer: &egress.Dialer{Resolver: loopback{},
+			Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}),
 	}}})
 	t.Cleanup(func() { p.Close(); backend.Close(); log.Close() })
 	return newRig(t, func(c *Config) { c.Pipeline, c.Log = p, log }), "http://" + at
@@ -122,7 +123,8 @@ func TestWebOfThisMachine(t *testing.T) {
 	r, _ := newWebRig(t, func(http.ResponseWriter, *http.Request) {})
 	p := r.hello("2025-11-25", `{}`)
 	for _, tool := range []string{"fetch_webpage", "browser_fetch"} {
-		for _, at := range []string{"http://localhost:8000/", "http://x.localhost", "http://127.0.0.1:5000", "http://[::1]/", "http://10.1.2.3/x", "http://0.0.0.0:8080", "http://8.8.8.8"} {
+		for _, at := range []string{"http://localhost:8000/", "http://x.localhost", "http://127.0.0.1:5000", "http://[::1]/", "http://10.1.2.3/x",
+			"http://0.0.0.0:8080", "http://8.8.8.8"} {
 			got := p.tool(tool, fmt.Sprintf(`{"url":%q}`, at))
 			if !got.IsError || strings.Contains(got.text, "web.allow") {
 				t.Errorf("%s %s: %s", tool, at, got.text)

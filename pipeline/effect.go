@@ -164,7 +164,8 @@ func (t *Task[T]) Perform(ctx context.Context) (none T, _ error) {
 	t.Active.SetState("running")
 	if t.Wall > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t.Wall, &Error{Stage: t.Stage, Reason: t.Outcome.Name + " timed out after " + FormatNumber(t.Wall.Seconds()) + " s",
+		ctx, cancel = context.WithTimeoutCause(ctx, t.Wall, &Error{Stage: t.Stage, Reason: t.Outcome.Name + " timed out after " +
+			FormatNumber(t.Wall.Seconds()) + " s",
 			Remedy: Remedy{"raise the limit with ", remedy.Timeout.With("SECONDS"), " if it has that option, or try again later"}})
 		defer cancel()
 	}
@@ -233,7 +234,8 @@ func (c *Change[T]) Start(ctx context.Context) error {
 // check refuses the task if policy forbids it. It may ask a person, and runs before the queue and the first row. t
 // sets r.Outcome to its result, which is "ok" by default, and r.Facts to the facts of the last row. It cleans all
 // outside text with r.Clean before it cuts it.
-func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, check func(context.Context) error, t Task[T]) (Action[T], error) {
+func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, check func(context.Context) error, t Task[T]) (Action[T],
+	error) {
 	if err := r.leaseAllSecrets(ctx); err != nil {
 		return nil, err
 	}

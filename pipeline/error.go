@@ -146,7 +146,8 @@ const RaiseFileLimit = "raise its hard limit and restart it: sudo prlimit --nofi
 	"LimitNOFILE=4096 for a systemd unit, --ulimit nofile=4096 for a Docker container"
 
 // RaiseProcessLimit is the remedy if sandboxmcp reaches its limit of processes.
-const RaiseProcessLimit = "its process limit is reached: end some processes, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ " +
+const RaiseProcessLimit = "its process limit is reached: end some processes, or raise the limit of its user (ulimit -u; prlimit " +
+	"--nproc=4096:4096 --pid $$ " +
 	"for a shell and its children) or of its cgroup (TasksMax for a systemd unit, --pids-limit for a Docker container)"
 
 // HidePaths removes the directories of the files that err names from its text: clients don't get directories of the

@@ -210,7 +210,8 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, notify func(ki
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && hasItsName(f) && recordUnended(ctx, log, readUnended(f), notify) == nil { // a live process holds the lock
+		// a live process holds the lock
+		if statefile.TryLock(f, false) == nil && hasItsName(f) && recordUnended(ctx, log, readUnended(f), notify) == nil {
 			os.Remove(f.Name())
 		}
 		f.Close()
@@ -231,7 +232,8 @@ func removeAbandonedJournal(dir string, e os.DirEntry) {
 	}
 }
 
-func recordUnended(ctx context.Context, log crashLog, all []journalEntry, notify func(kind, run, namespace string, data map[string]any)) error {
+func recordUnended(ctx context.Context, log crashLog, all []journalEntry,
+	notify func(kind, run, namespace string, data map[string]any)) error {
 	for _, l := range all {
 		run, kind, data, err := l.endRow(ctx, log)
 		if err != nil {

@@ -43,7 +43,8 @@ func LimitsOf(b Bounds) Limits {
 
 // BoundsOf converts limits from the units that people use. It is the reverse of LimitsOf.
 func BoundsOf(l Limits) Bounds {
-	return Bounds{Limits: backends.Limits{RAM: l.RAM << 20, CPU: l.CPU, Wall: time.Duration(l.Wall * float64(time.Second)), Processes: l.Processes, Disk: l.Disk << 20}, Output: l.Output}
+	return Bounds{Limits: backends.Limits{RAM: l.RAM << 20, CPU: l.CPU, Wall: time.Duration(l.Wall * float64(time.Second)),
+		Processes: l.Processes, Disk: l.Disk << 20}, Output: l.Output}
 }
 
 // Bounds are limits of a run, or an operator's caps. A zero field is the default.

@@ -23,7 +23,8 @@ type ProgramEnd struct {
 // NewProgramEnd prepares the results of a program that is about to run, and stores up to keep bytes of each stream.
 // whole and display are as in run.Streams.
 func NewProgramEnd(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *ProgramEnd {
-	return &ProgramEnd{Stdout: output.NewStream(keep, stdout, whole), Stderr: output.NewStream(keep, stderr, whole), Displays: output.NewDisplayQueue(display)}
+	return &ProgramEnd{Stdout: output.NewStream(keep, stdout, whole), Stderr: output.NewStream(keep, stderr, whole),
+		Displays: output.NewDisplayQueue(display)}
 }
 
 // skipWriter is a writer to a stream that stores the beginning of an output. The backend may discard and count the

@@ -73,7 +73,8 @@ type Config struct {
 	Approvals *approval.Broker // asks people; nil can't ask
 
 	RecordConfig
-	Protected []string // our files and directories that programs may neither read nor write: the log, keys, the configuration. Backends know them too
+	// our files and directories that programs may neither read nor write: the log, keys, the configuration. Backends know them too
+	Protected []string
 
 	Homes string // directory of ours for the homes of agents, each of which one run may have; "" is none
 
@@ -148,7 +149,8 @@ func New(cfg Config) *Pipeline {
 	}
 	cfg.Artifacts.MaxCount = cmp.Or(max(cfg.Artifacts.MaxCount, 0), DefaultArtifacts.MaxCount)
 	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
-	p := &Pipeline{Config: cfg, Counters: &counters{Began: time.Now().UTC(), Runs: map[string]map[string]int64{}}, Budget: egress.NewBudget(), policy: Hash(cfg.Policy)}
+	p := &Pipeline{Config: cfg, Counters: &counters{Began: time.Now().UTC(), Runs: map[string]map[string]int64{}}, Budget: egress.NewBudget(),
+		policy: Hash(cfg.Policy)}
 	p.NamespaceLimits.each, p.Active.Effects = map[string]Bounds{}, map[string]*ActiveEffect{}
 	if log, can := cfg.Audit.(crashLog); can && cfg.Journal != "" {
 		p.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.PublishEvent) })

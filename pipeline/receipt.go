@@ -139,7 +139,9 @@ func (r *Run) StoreFile(ctx context.Context, name string, most int64, content io
 		return err
 	}
 	r.Outcome.Manifest = m
-	return r.Pipeline.Config.Results.Save(ctx, results.Record{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Name: r.Outcome.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.Outcome.Artifacts})
+	return r.Pipeline.Config.Results.Save(ctx, results.Record{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session,
+		Name: r.Outcome.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"),
+		Artifacts: r.Outcome.Artifacts})
 }
 
 // StoreResult stores the result for later requests. If that fails, the result has a warning.

@@ -38,7 +38,8 @@ func (r *Run) CleanBundle(b kernel.Bundle) kernel.Bundle {
 // withhold ends a run whose end can't be recorded: it returns no row, result or artifacts. It records that, if
 // possible.
 func (r *Run) withhold(ctx context.Context, err error) (Outcome, error) {
-	failed := unrecordedError("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false, err)
+	failed := unrecordedError("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false,
+		err)
 	res := r.outcomeOfRefusal(failed)
 	r.entries = nil
 	r.addStopRow(failed)
@@ -100,7 +101,8 @@ func (r *Run) outcomeOfRefusal(e *Error) Outcome {
 	return Outcome{
 		ID: res.ID, Namespace: res.Namespace, Language: r.Clean(res.Language), Name: r.Clean(res.Name),
 		Session: r.Clean(res.Session), Backend: res.Backend, Profile: res.Profile, End: backends.End{Ended: res.Ended}, Refused: e,
-		Manifest: signer.Manifest{Artifacts: []signer.Artifact{}}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings, Warnings: res.Warnings,
+		Manifest: signer.Manifest{Artifacts: []signer.Artifact{}}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings,
+		Warnings: res.Warnings,
 	}
 }
 

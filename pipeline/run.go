@@ -47,8 +47,9 @@ func (p *Pipeline) NewRun(s Subject) *Run {
 	r.Facts.AddIf("session", s.Session, len(s.Session))
 	r.AddCallerFacts(s.Client)
 	maps.Copy(r.Facts, s.Facts)
-	r.Outcome = Outcome{ID: id, Namespace: NamespaceOrDefault(s.Namespace), Session: s.Session, Language: s.Language, Name: s.Name, Manifest: signer.Manifest{Artifacts: []signer.Artifact{}},
-		Egress: []egress.Record{}, Layers: []backends.Layer{}}
+	r.Outcome = Outcome{ID: id, Namespace: NamespaceOrDefault(s.Namespace), Session: s.Session, Language: s.Language, Name: s.Name,
+		Manifest: signer.Manifest{Artifacts: []signer.Artifact{}},
+		Egress:   []egress.Record{}, Layers: []backends.Layer{}}
 	return r
 }
 

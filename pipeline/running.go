@@ -65,8 +65,10 @@ type ActiveEffect struct {
 
 // addEffect registers an effect, until leave.
 func (u *registry) addEffect(r *Run, cancel context.CancelCauseFunc) (leave func()) {
-	l := &ActiveEffect{namespace: r.Outcome.Namespace, cancel: cancel, started: make(chan struct{}), over: make(chan struct{}), newDisplay: make(chan struct{})}
-	l.info = RunningEffect{Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Language: r.Outcome.Language, Name: safetext.Clip(r.Outcome.Name, MaxText),
+	l := &ActiveEffect{namespace: r.Outcome.Namespace, cancel: cancel, started: make(chan struct{}), over: make(chan struct{}),
+		newDisplay: make(chan struct{})}
+	l.info = RunningEffect{Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Language: r.Outcome.Language,
+		Name:   safetext.Clip(r.Outcome.Name, MaxText),
 		Client: r.client, State: "waiting", Began: r.Began.UTC()}
 	r.Active = l
 	u.Mu.Lock()
@@ -301,7 +303,8 @@ func (q Interrupt) Plan(_ context.Context, r *Run) (Action[NoAnswer], error) {
 	return &Change[NoAnswer]{Task: Task[NoAnswer]{Run: r, Stage: StageBackend, Do: func(ctx context.Context) (none NoAnswer, _ error) {
 		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
 			who := CallerFrom(ctx)
-			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")})
+			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity},
+				func(s string) bool { return s == "" }), ", ")})
 		}
 		return none, nil
 	}}, RowKind: "execution.interrupted", Facts: row, Revokes: true}, nil

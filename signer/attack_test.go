@@ -84,7 +84,8 @@ func TestForgedReceipts(t *testing.T) {
 		return fmt.Sprintf(`{"name":%q,"digest":{"sha256":%q}}`, name, digest)
 	}
 	statement := func(kind, subjects, predicateType, predicate string) string {
-		return as(PayloadType, fmt.Sprintf(`{"_type":%q,"subject":[%s],"predicateType":%q,"predicate":%s}`, kind, subjects, predicateType, predicate))
+		return as(PayloadType, fmt.Sprintf(`{"_type":%q,"subject":[%s],"predicateType":%q,"predicate":%s}`, kind, subjects, predicateType,
+			predicate))
 	}
 	predicate := fmt.Sprintf(`{"code_sha256":%q}`, sum("code"))
 	a := subject("a", sum("a"))
@@ -118,7 +119,8 @@ func TestForgedReceipts(t *testing.T) {
 		{"payload is null", `{"payloadType":"x","payload":null,"signatures":[]}`, BadEnvelope, `no text "payload"`},
 		{"no base64", with(func(f *fields) { f.Payload = "!" + f.Payload }), BadEnvelope, "not base64"},
 		{"base64 in two lines", with(func(f *fields) { f.Payload = f.Payload[:4] + "\n" + f.Payload[4:] }), BadEnvelope, "not base64"},
-		{"base64 without its end", with(func(f *fields) { f.Signatures[0].Sig = strings.TrimRight(f.Signatures[0].Sig, "=") }), BadEnvelope, "signature 1"},
+		{"base64 without its end", with(func(f *fields) { f.Signatures[0].Sig = strings.TrimRight(f.Signatures[0].Sig, "=") }), BadEnvelope,
+			"signature 1"},
 		{"base64 with bits to spare", with(func(f *fields) { f.Signatures[0].Sig = spareBits(f.Signatures[0].Sig) }), BadEnvelope, "not base64"},
 		{"no signatures", with(func(f *fields) { f.Signatures = []dsse.Signature{} }), BadEnvelope, "0 signatures"},
 		{"null signatures", with(func(f *fields) { f.Signatures = nil }), BadEnvelope, "no list"},
@@ -127,7 +129,8 @@ func TestForgedReceipts(t *testing.T) {
 
 		{"another type of payload", with(func(f *fields) { f.PayloadType = "text/plain" }), BadPayloadType, "something else"},
 		{"signed as another type", as("text/plain", string(good.Payload)), BadPayloadType, "something else"},
-		{"signed as another type, and said to be ours", strings.Replace(as("text/plain", string(good.Payload)), "text/plain", PayloadType, 1), BadSignature, "not what key"},
+		{"signed as another type, and said to be ours", strings.Replace(as("text/plain", string(good.Payload)), "text/plain", PayloadType, 1),
+			BadSignature, "not what key"},
 		{"by another", with(func(f *fields) { f.Signatures[0] = sig(theirs) }), BadKey, "not among the keys"},
 		{"by another, with our id", with(func(f *fields) { f.Signatures[0].Sig = sig(theirs).Sig }), BadSignature, "not what key"},
 		{"by another, with no id", with(func(f *fields) { f.Signatures[0] = dsse.Signature{Sig: sig(theirs).Sig} }), BadKey, "by none of those"},
@@ -135,7 +138,8 @@ func TestForgedReceipts(t *testing.T) {
 		{"good, and a second one that is not", with(func(f *fields) {
 			f.Signatures = append(f.Signatures, dsse.Signature{KeyID: key.ID(), Sig: sig(theirs).Sig})
 		}), BadSignature, "signature 2"},
-		{"good, and a second one by nobody", with(func(f *fields) { f.Signatures = append(f.Signatures, dsse.Signature{Sig: sig(theirs).Sig}) }), BadKey, "signature 2"},
+		{"good, and a second one by nobody", with(func(f *fields) { f.Signatures = append(f.Signatures, dsse.Signature{Sig: sig(theirs).Sig}) }),
+			BadKey, "signature 2"},
 		{"another payload", with(func(f *fields) { f.Payload = b64(append(bytes.Clone(good.Payload), ' ')) }), BadSignature, "not what key"},
 
 		{"no statement", as(PayloadType, "hello"), BadStatement, "not JSON"},
@@ -149,8 +153,11 @@ func TestForgedReceipts(t *testing.T) {
 		{"a list for a predicate", statement(StatementType, a, ReceiptType, "[]"), BadStatement, "can't be read"},
 		{"no hash", statement(StatementType, subject("a", "12"), ReceiptType, predicate), BadStatement, "no SHA-256"},
 		{"one name twice", statement(StatementType, a+","+subject("a", sum("b")), ReceiptType, predicate), BadStatement, "two subjects"},
-		{"two predicates", as(PayloadType, fmt.Sprintf(`{"_type":%q,"subject":[%s],"predicateType":%q,"predicate":%s,"predicate":{}}`, StatementType, a, ReceiptType, predicate)), BadStatement, "two fields"},
-		{"another name in base64", statement(StatementType, fmt.Sprintf(`{"name":"a","digest":{"sha256":%q},"annotations":{"name_base64":"Yg=="}}`, sum("a")), ReceiptType, predicate), BadStatement, "another name"},
+		{"two predicates", as(PayloadType, fmt.Sprintf(`{"_type":%q,"subject":[%s],"predicateType":%q,"predicate":%s,"predicate":{}}`,
+			StatementType, a, ReceiptType, predicate)), BadStatement, "two fields"},
+		{"another name in base64", statement(StatementType,
+			fmt.Sprintf(`{"name":"a","digest":{"sha256":%q},"annotations":{"name_base64":"Yg=="}}`, sum("a")), ReceiptType, predicate), BadStatement,
+			"another name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, problems := VerifyReceipt([]byte(c.text), trust)

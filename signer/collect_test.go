@@ -229,7 +229,8 @@ func TestUnreadableFilesArePassedOver(t *testing.T) {
 			replaced := file("b", "")
 			replaced.Open = func() (io.ReadCloser, error) { return nil, errors.New("replaced\n" + secret) }
 			breaks := reading("c", 10, func() io.Reader {
-				return io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(&fs.PathError{Op: "read", Path: "/host/path", Err: fs.ErrPermission}))
+				return io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(&fs.PathError{Op: "read", Path: "/host/path",
+					Err: fs.ErrPermission}))
 			})
 			src := sourceOf(file("a", "1"), breaks, replaced, file("d", "2"))
 			m := collect(t, src, Options{Dir: directoryAt(t, dir), ContainsSecret: find, Redact: redact})

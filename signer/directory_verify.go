@@ -49,7 +49,8 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	for _, s := range sums {
 		name := path.Clean(s.Name)
 		if !filepath.IsLocal(s.Name) || strings.ContainsRune(s.Name, 0) || name == "." {
-			problems = append(problems, Problem{Kind: BadPath, Name: escapeInvalidUTF8(s.Name), Why: "its name leads out of the directory, so it was not opened"})
+			problems = append(problems, Problem{Kind: BadPath, Name: escapeInvalidUTF8(s.Name),
+				Why: "its name leads out of the directory, so it was not opened"})
 			continue
 		}
 		known[name] = true

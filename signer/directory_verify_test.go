@@ -45,7 +45,8 @@ func TestVerifyManifest(t *testing.T) {
 		{"good", line("a") + line("sub/b"), Directory{}, []string{}},
 		{"binary, dots, line ends of Windows", sum("a") + " *./a\r\n" + strings.ToUpper(sum("sub/b")) + "  sub/./b\n", Directory{}, []string{}},
 		{"no line end", line("a") + strings.TrimSpace(line("sub/b")), Directory{}, []string{}},
-		{"missing", line("a") + line("sub/b") + line("c") + line("a/b") + line("none/x"), Directory{}, []string{"missing c", "missing a/b", "missing none/x"}},
+		{"missing", line("a") + line("sub/b") + line("c") + line("a/b") + line("none/x"), Directory{},
+			[]string{"missing c", "missing a/b", "missing none/x"}},
 		{"changed", sum("x") + "  a\n" + line("sub/b"), Directory{}, []string{"changed a"}},
 		{"extra", line("a"), Directory{}, []string{"extra sub/b"}},
 		{"extra, and nobody minds", line("a"), Directory{AllowExtra: true}, []string{}},
@@ -53,7 +54,8 @@ func TestVerifyManifest(t *testing.T) {
 		{"a directory", line("sub"), Directory{AllowExtra: true}, []string{"unreadable sub"}},
 		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Directory{AllowExtra: true},
 			[]string{"path ../a", "path /etc/passwd", "path sub/../../b", "path .", "path a\x00"}},
-		{"broken lines", "hello\n" + line("a") + "\n" + sum("a") + " a\n" + sum("a")[1:] + "g  a\n" + `\` + sum("a") + "  a\\x\n" + `\` + sum("a") + "  a\\\n" + sum("a") + "  \n",
+		{"broken lines", "hello\n" + line("a") + "\n" + sum("a") + " a\n" + sum("a")[1:] + "g  a\n" + `\` + sum("a") + "  a\\x\n" + `\` +
+			sum("a") + "  a\\\n" + sum("a") + "  \n",
 			Directory{AllowExtra: true}, []string{"list", "list", "list", "list", "list", "list", "list"}},
 		{"twice", line("a") + line("a") + sum("x") + "  ./a\n", Directory{AllowExtra: true}, []string{"list", "list"}},
 		{"empty", "", Directory{AllowExtra: true}, []string{"list"}},
@@ -178,7 +180,8 @@ func TestParseHash(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "sha256:", want[1:], want + "0", "g" + want[1:], "sha512:" + want, "sha256:sha256:" + want, want + " x"} {
+	for _, text := range []string{"", "sha256:", want[1:], want + "0", "g" + want[1:], "sha512:" + want, "sha256:sha256:" + want,
+		want + " x"} {
 		if got, err := ParseHash(text); err == nil {
 			t.Errorf("%q is %q", text, got)
 		}
@@ -195,7 +198,8 @@ func TestWhat(t *testing.T) {
 	if !whole {
 		t.Error("the receipt names all, and is not whole")
 	}
-	for content, want := range map[string]string{"a": "the artifact a.txt", "print(1)": "the code", "out": "its standard output", "": "its standard error", "7": "its value", "leak": "", "none": ""} {
+	for content, want := range map[string]string{"a": "the artifact a.txt", "print(1)": "the code", "out": "its standard output",
+		"": "its standard error", "7": "its value", "leak": "", "none": ""} {
 		if got := p.PartWithHash(sum(content), all); got != want {
 			t.Errorf("%q: got %q, want %q", content, got, want)
 		}

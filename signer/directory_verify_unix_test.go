@@ -39,7 +39,8 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"path absolute", "path relative", "path dir/secret", "unreadable loop", "missing dangling", "unreadable fifo", "path device", "extra dir"}
+	want := []string{"path absolute", "path relative", "path dir/secret", "unreadable loop", "missing dangling", "unreadable fifo",
+		"path device", "extra dir"}
 	if diff := cmp.Diff(want, kinds(problems)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%v", diff, problems)
 	}

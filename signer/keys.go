@@ -68,11 +68,14 @@ func (k *Keys) checkDirectory() error {
 	case !info.IsDir():
 		return fmt.Errorf("%q is not a directory", k.dir)
 	case statefile.HasModes && info.Mode().Perm()&0o022 != 0 || statefile.IsForeign(info):
-		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
+		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it",
+			k.dir)
 	}
 	// In a world-writable directory without the sticky bit, any user can replace k.dir.
-	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && statefile.HasModes {
-		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and chmod o-w it", filepath.Dir(k.dir), k.dir)
+	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 &&
+		statefile.HasModes {
+		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and "+
+			"chmod o-w it", filepath.Dir(k.dir), k.dir)
 	}
 	return nil
 }
@@ -108,8 +111,10 @@ func (k *Keys) createFirstKey(ctx context.Context) (*Key, error) {
 	if key, err := k.loadKey(); !errors.Is(err, errNoKey) {
 		return key, err
 	}
-	if entries, err := os.ReadDir(k.dir); err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".pub" }) {
-		return nil, errors.Join(err, fmt.Errorf("%q is missing, and it was there: put it back or, if it is lost, make another one with sandboxmcp key rotate", k.privateKeyPath()))
+	if entries, err := os.ReadDir(k.dir); err != nil ||
+		slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".pub" }) {
+		return nil, errors.Join(err, fmt.Errorf("%q is missing, and it was there: put it back or, if it is lost, make another one with "+
+			"sandboxmcp key rotate", k.privateKeyPath()))
 	}
 	fresh, err := generateKey()
 	if err != nil {
@@ -152,7 +157,8 @@ func (k *Keys) installKey(ctx context.Context, c Change, fresh *Key, before ...f
 // signed.
 func (k *Keys) loadKey() (*Key, error) {
 	info, err := os.Lstat(k.privateKeyPath())
-	if err == nil && k.cachedKey != nil && os.SameFile(info, k.cachedFile) && info.ModTime().Equal(k.cachedFile.ModTime()) && info.Mode() == k.cachedFile.Mode() {
+	if err == nil && k.cachedKey != nil && os.SameFile(info, k.cachedFile) && info.ModTime().Equal(k.cachedFile.ModTime()) &&
+		info.Mode() == k.cachedFile.Mode() {
 		return k.cachedKey, nil
 	}
 	k.cachedKey = nil

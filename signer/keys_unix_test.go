@@ -78,7 +78,8 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		if err := make(keys.privateKeyPath()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "not a file") && !strings.Contains(err.Error(), "is a link") {
+		if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "not a file") &&
+			!strings.Contains(err.Error(), "is a link") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -55,7 +55,8 @@ func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	list, hash, problems := readSumsFile(d.Path)
 	sums, whole := p.completeSums(list, hash)
 	if !whole {
-		problems = append(problems, newProblems(BadList, "%d of the artifacts are named in %s only, which is not here as it was signed", p.ArtifactsUnlisted, sumsName)...)
+		problems = append(problems, newProblems(BadList, "%d of the artifacts are named in %s only, which is not here as it was signed",
+			p.ArtifactsUnlisted, sumsName)...)
 	}
 	differ, err := d.verify(sums)
 	if err != nil {
@@ -120,7 +121,8 @@ func unsignedSums(list, signed []Sum) (problems []Problem) {
 	}
 	for _, s := range list {
 		if !known[s] {
-			problems = append(problems, newProblems(BadList, "%s says something of %q that the receipt does not", sumsName, clip(escapeInvalidUTF8(s.Name)))...)
+			problems = append(problems, newProblems(BadList, "%s says something of %q that the receipt does not", sumsName,
+				clip(escapeInvalidUTF8(s.Name)))...)
 		}
 	}
 	return problems

@@ -147,7 +147,8 @@ func (t *Trust) applyRevocation(text []byte) error {
 		return errors.New("it does not say which key, and from when on")
 	case i < 0:
 		return fmt.Errorf("it is about key %s, which is not among those that are known (%s)", clip(r.Key), t.shortIDs())
-	case t.keys[i].Replaced.IsZero() || r.At.Before(t.keys[i].Replaced) || by.id == r.Key || !by.Replaced.IsZero() && r.At.After(by.ValidUntil()):
+	case t.keys[i].Replaced.IsZero() || r.At.Before(t.keys[i].Replaced) || by.id == r.Key || !by.Replaced.IsZero() &&
+		r.At.After(by.ValidUntil()):
 		return fmt.Errorf("key %s cannot revoke key %s, which did not come before it", by.id, r.Key)
 	}
 	if k := &t.keys[i]; k.Revoked.IsZero() || r.From.Before(k.Revoked) {

@@ -81,7 +81,8 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, evil := newKeys(t)
-	forged, err := marshalStatement(statement{StatementType, []subject{newSubject("key:"+current(t, keys).ID(), current(t, keys).ID())}, RotationType,
+	forged, err := marshalStatement(statement{StatementType, []subject{newSubject("key:"+current(t, keys).ID(), current(t, keys).ID())},
+		RotationType,
 		rotation{Old: evil.ID(), New: current(t, keys).ID(), PublicKey: string(current(t, keys).PEM()), At: time.Now()}}, evil)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +213,8 @@ func TestRevoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := changes[len(changes)-1]; last.Kind != Revoked || last.ID != old.ID() || last.Reason != "stolen" || last.From.Sub(from).Abs() > time.Second {
+	if last := changes[len(changes)-1]; last.Kind != Revoked || last.ID != old.ID() || last.Reason != "stolen" ||
+		last.From.Sub(from).Abs() > time.Second {
 		t.Errorf("the record says %+v", last)
 	}
 	if _, err := keys.Revoke(t.Context(), old.ID(), time.Now(), "later"); err == nil {

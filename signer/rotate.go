@@ -57,7 +57,8 @@ func (k *Keys) rotateLocked(ctx context.Context) (key *Key, statement string, er
 	// In this order, since the statement needs the old key. A kill in between leaves a statement about a lost key, which
 	// the next rotation replaces.
 	statement = k.rotationPath(old.ID())
-	key, err = k.installKey(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error { return replaceFile(statement, text) })
+	key, err = k.installKey(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh,
+		func() error { return replaceFile(statement, text) })
 	return key, statement, err
 }
 

@@ -52,7 +52,9 @@ func TestSecretNeverReachesTheDirectory(t *testing.T) {
 func TestSearchThatReadsNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("x", 2<<20)
-	m := collect(t, sourceOf(file("a", content)), Options{Dir: directoryAt(t, dir), ContainsSecret: func(io.Reader) (bool, error) { return false, nil }})
+	m := collect(t, sourceOf(file("a", content)), Options{Dir: directoryAt(t, dir), ContainsSecret: func(io.Reader) (bool, error) {
+		return false, nil
+	}})
 	if tree(t, dir)["a"] != content || m.Artifacts[0].SHA256 != sum(content) {
 		t.Error("the file is not whole")
 	}

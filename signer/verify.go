@@ -55,9 +55,11 @@ func (t *Trust) trustedSigner(e Envelope) (by PublicKey, strangers []string, pro
 		case !known && s.KeyID != "":
 			strangers = append(strangers, s.KeyID)
 		case !known:
-			return by, nil, newProblems(BadKey, "signature %d does not say by which key it is, and it is by none of those that are known (%s)", i+1, t.shortIDs())
+			return by, nil, newProblems(BadKey, "signature %d does not say by which key it is, and it is by none of those that are known (%s)", i+1,
+				t.shortIDs())
 		case !ed25519.Verify(key.key, message, s.Sig):
-			return by, nil, newProblems(BadSignature, "it is not what key %s signed: the envelope was changed, or signature %d is by another key", key.id, i+1)
+			return by, nil, newProblems(BadSignature, "it is not what key %s signed: the envelope was changed, or signature %d is by another key",
+				key.id, i+1)
 		case !found:
 			by, found = key, true
 		}
@@ -66,7 +68,8 @@ func (t *Trust) trustedSigner(e Envelope) (by PublicKey, strangers []string, pro
 		return by, nil, newProblems(BadKey, "no key is known to check the signature with")
 	}
 	if !found {
-		return by, nil, newProblems(BadKey, "it is signed by %s, which is not among the keys that are known (%s)", clip(strings.Join(strangers, ", ")), t.shortIDs())
+		return by, nil, newProblems(BadKey, "it is signed by %s, which is not among the keys that are known (%s)",
+			clip(strings.Join(strangers, ", ")), t.shortIDs())
 	}
 	return by, strangers, nil
 }

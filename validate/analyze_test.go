@@ -108,7 +108,8 @@ func TestNodeFixed(t *testing.T) {
 		{"CR LF", "a.js", "// a\r\nfs.x()\r\n", "// a\r\n" + fs + "\r\nfs.x()\r\n"},
 		{"module", "a.mjs", "import a from 'a'\nos.x(a)\n", osImport + "\nimport a from 'a'\nos.x(a)\n"},
 		{"TypeScript", "a.ts", "const a: number = 1\nfs.x(a)\n", fs + "\nconst a: number = 1\nfs.x(a)\n"},
-		{"together", "a.js", "readFileSync(existsSync('a'))\n", "const { readFileSync } = require(\"node:fs\");\nconst { existsSync } = require(\"node:fs\");\nreadFileSync(existsSync('a'))\n"},
+		{"together", "a.js", "readFileSync(existsSync('a'))\n", "const { readFileSync } = require(\"node:fs\");\nconst { existsSync } = " +
+			"require(\"node:fs\");\nreadFileSync(existsSync('a'))\n"},
 		{"byte order mark", "a.js", "\ufefffs.x()\n", "\ufeff" + fs + "\nfs.x()\n"},
 	}
 	for _, tt := range tests {
@@ -139,7 +140,8 @@ func TestPlaces(t *testing.T) {
 		{"template", "a.js", "`\n${f(`${1}`)}`;\n eval(`${x}`)", 3, 2},
 		{"module", "a.mjs", "import {\n  a as b,\n} from 'a';\nexport { b };\nexport default 1;\neval(x)", 6, 1},
 		{"exports", "a.mjs", "export * from 'a'\nexport class A {}\nexport default class {}\n;eval(x)", 4, 2},
-		{"lowered", "a.js", "async function* f() {}\nasync function g() { for await (const x of f()) {} }\nusing: {}\nlet o = { async *f() {} };\n\n eval(x)", 6, 2},
+		{"lowered", "a.js", "async function* f() {}\nasync function g() { for await (const x of f()) {} }\nusing: {}\nlet o = { async *f() {} " +
+			"};\n\n eval(x)", 6, 2},
 		{"TypeScript", "a.ts", "enum E { A }\ntype T = {\n  a: string\n}\n/* \u4f60 */ eval(x)", 5, 9},
 		{"CR LF", "a.js", "f();\r\neval(x)\r\n", 2, 1},
 		{"hashbang", "a.js", "#!/usr/bin/env node\neval(x)", 2, 1},
@@ -164,7 +166,8 @@ func TestReport(t *testing.T) {
 	if err != nil || len(r.AtLeast(Info)) != 2 || len(r.AtLeast(Medium)) != 1 || len(r.AtLeast(High)) != 0 || len(r.AtLeast("")) != 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	for _, c := range []Code{{Name: "a.rb"}, {Name: "a.js"}, {Name: "a.js", Source: []byte("let let")}, {Name: "a.ts", Source: []byte("let a: = 1")},
+	for _, c := range []Code{{Name: "a.rb"}, {Name: "a.js"}, {Name: "a.js", Source: []byte("let let")},
+		{Name: "a.ts", Source: []byte("let a: = 1")},
 		{Name: "a.sh", Source: []byte("echo\ndone\n")}, {Name: "a.py", Source: []byte("\x00")}} {
 		r, err := Analyze(t.Context(), c, Options{Fix: true})
 		if err != nil || r.Valid || len(r.Problems) == 0 || len(r.Dangers) != 0 {
@@ -202,7 +205,8 @@ func TestHostileAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%.80s: %v", answer, err)
 		}
-		if strings.Contains(r.Fixed, "system") || slices.ContainsFunc(r.Dangers, func(d Danger) bool { return !strings.HasPrefix(d.Rule, "python-") && d.Rule != unread }) {
+		if strings.Contains(r.Fixed, "system") || slices.ContainsFunc(r.Dangers,
+			func(d Danger) bool { return !strings.HasPrefix(d.Rule, "python-") && d.Rule != unread }) {
 			t.Errorf("%.80s: got %+v", answer, r)
 		}
 		for _, p := range r.Problems {
@@ -301,7 +305,8 @@ func BenchmarkAnalyze(b *testing.B) {
 	js := "const fs = require('fs');\nfunction f(a, b) {\n  return a.map((x) => x * b).filter(Boolean);\n}\nconsole.log(f([1, 2, 3], 4));\n"
 	for _, bb := range []struct{ name, file, source string }{
 		{"JavaScript 5 KB", "a.js", strings.Repeat("{"+js+"}\n", 40)},
-		{"JavaScript module 5 KB", "a.mjs", "import a from 'a';\nimport { b } from 'b';\n" + strings.Repeat("{"+js+"}\n", 40) + "export { f };\nexport default 1;\n"},
+		{"JavaScript module 5 KB", "a.mjs", "import a from 'a';\nimport { b } from 'b';\n" + strings.Repeat("{"+js+"}\n", 40) +
+			"export { f };\nexport default 1;\n"},
 		{"Shell 5 KB", "a.sh", strings.Repeat("for i in 1 2 3; do echo \"$i\" | grep x > /tmp/y; done\n", 95)},
 		{"TypeScript 5 KB", "a.ts", strings.Repeat("{"+js+"}\n", 40)},
 	} {

@@ -27,7 +27,8 @@ func checkEncoding(k kind, source []byte) (warnings []Problem, bad *Problem) {
 		if codingCookie().Match(source) {
 			return nil, nil
 		}
-		p.Text = fmt.Sprintf("byte 0x%02x is not UTF-8: save the script as UTF-8, or declare its encoding in the first line (# coding: latin-1)", source[at])
+		p.Text = fmt.Sprintf("byte 0x%02x is not UTF-8: save the script as UTF-8, or declare its encoding in the first line (# coding: latin-1)",
+			source[at])
 		return nil, &p
 	case Node:
 		p.Text = fmt.Sprintf("byte 0x%02x is not UTF-8: Node reads U+FFFD instead", source[at])

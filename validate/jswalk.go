@@ -35,7 +35,8 @@ var (
 	jsMember = lazy.Regexp(`\??\.([\w$\\]+)|(?:\?\.)?\[["']([^"']*)["']\]`)
 	jsLoads  = lazy.Regexp(`^(?:\$free_require|import)\(["'](?:node:)?(.*?)["']\)`)
 	// jsBinds matches a = require("x"), {b: c} = require("x").d, and a, {b as c} from "x".
-	jsBinds  = lazy.Regexp(`(?:([\w$]+), )?(?:([\w$]+)|\{([^{}]*)\}) (?:from |= (?:await )?(?:\$free_require|import)\()("_*")\)?(` + jsMembers + `)`)
+	jsBinds = lazy.Regexp(`(?:([\w$]+), )?(?:([\w$]+)|\{([^{}]*)\}) (?:from |= (?:await )?(?:\$free_require|import)\()("_*")\)?(` +
+		jsMembers + `)`)
 	jsOption = lazy.Regexp(`[{,]\s*([\w$]+): ("_*"|[\w$]+)`)
 	jsNumber = lazy.Regexp(`^-?\d+$`)
 

@@ -19,11 +19,15 @@ func TestMissingModule(t *testing.T) {
 		{"Windows line ends", "ModuleNotFoundError: No module named 'a'\r\n", "a"},
 		{"no package", "ModuleNotFoundError: No module named 'a.b'; 'a' is not a package", "a.b"},
 		{"group", "    | ModuleNotFoundError: No module named 'a'\n    +-----", "a"},
-		{"chain: the last one ended it", "ModuleNotFoundError: No module named 'a'\n\nDuring handling\n\nModuleNotFoundError: No module named 'b'\n", "b"},
-		{"another exception ended it", "ModuleNotFoundError: No module named 'a'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\nValueError: x\n", ""},
-		{"require", "node:internal/modules/cjs/loader:1\n  throw err;\n\nError: Cannot find module './util'\nRequire stack:\n- /workspace/a.js\n    at x {\n  code: 'MODULE_NOT_FOUND',\n", "./util"},
+		{"chain: the last one ended it", "ModuleNotFoundError: No module named 'a'\n\nDuring handling\n\nModuleNotFoundError: No module " +
+			"named 'b'\n", "b"},
+		{"another exception ended it", "ModuleNotFoundError: No module named 'a'\n\nDuring handling of the above exception, another exception " +
+			"occurred:\n\nTraceback (most recent call last):\nValueError: x\n", ""},
+		{"require", "node:internal/modules/cjs/loader:1\n  throw err;\n\nError: Cannot find module './util'\nRequire stack:\n- " +
+			"/workspace/a.js\n    at x {\n  code: 'MODULE_NOT_FOUND',\n", "./util"},
 		{"import", "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'lodash' imported from /workspace/a.mjs\n", "lodash"},
-		{"import of a file", "Error [ERR_MODULE_NOT_FOUND]: Cannot find module '/workspace/u.js' imported from /workspace/a.mjs\n", "/workspace/u.js"},
+		{"import of a file", "Error [ERR_MODULE_NOT_FOUND]: Cannot find module '/workspace/u.js' imported from /workspace/a.mjs\n",
+			"/workspace/u.js"},
 		{"in the middle of a line", "print: ModuleNotFoundError: No module named 'a'", ""},
 		{"no end", "ModuleNotFoundError: No module named 'a", ""},
 		{"empty", "ModuleNotFoundError: No module named ''", ""},

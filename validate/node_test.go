@@ -80,7 +80,8 @@ func TestTypeScriptRuns(t *testing.T) {
 	tests := []struct{ name, file, source, stdout, stderr string }{
 		{"types", "a.ts", "interface A { x: number }\nconst a: A = { x: 1 }\nconsole.log(a.x as number)", "1\n", ""},
 		{"enum and namespace", "a.ts", "enum E { A = 3 }\nnamespace N { export const x = E.A }\nconsole.log(N.x, E[3])", "3 A\n", ""},
-		{"parameter property", "a.ts", "class A { constructor(private x: number) {}; get() { return this.x } }\nconsole.log(new A(4).get())", "4\n", ""},
+		{"parameter property", "a.ts", "class A { constructor(private x: number) {}; get() { return this.x } }\nconsole.log(new A(4).get())",
+			"4\n", ""},
 		{"decorator", "a.ts", "const d = (v: any, c: any) => console.log(c.kind)\n@d class A {}", "class\n", ""},
 		{"using", "a.ts", "{ using x = { [Symbol.dispose ?? Symbol.for('Symbol.dispose')]() { console.log('gone') } } }", "gone\n", ""},
 		{"module", "a.ts", "import { basename } from 'node:path'\nconsole.log(basename('/x/y'))\nexport {}", "y\n", ""},
@@ -90,7 +91,8 @@ func TestTypeScriptRuns(t *testing.T) {
 		{"import =", "a.ts", "import path = require('path')\nconsole.log(path.basename('/x/z'))", "z\n", ""},
 		{"cts with import", "a.cts", "import { basename } from 'path'\nconsole.log(basename('/x/y'), typeof module)", "y object\n", ""},
 		{"mts", "a.mts", "const x: number = 1\nconsole.log(typeof module)", "undefined\n", ""},
-		{"line numbers", "b.ts", "interface A {\n  x: number\n}\n\nfunction fail(a: A): never {\n  throw new Error('x' + a.x)\n}\nfail({ x: 1 })", "", "b.ts:6:9"},
+		{"line numbers", "b.ts", "interface A {\n  x: number\n}\n\nfunction fail(a: A): never {\n  throw new Error('x' + a.x)\n}\nfail({ x: 1 })",
+			"", "b.ts:6:9"},
 		{"line numbers in a module", "b.mts", "interface A {\n  x: number\n}\nexport const a: A = null as any\na.x", "", "b.mts:5:3"},
 	}
 	for _, tt := range tests {

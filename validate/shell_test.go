@@ -20,7 +20,8 @@ func TestShellAsBash(t *testing.T) {
 		"exit 0\nif then '", "exec true\ndone", "f() { exit 1; }\n'", "shopt -s expand_aliases\nalias begin=if\nbegin true; then :; fi",
 		"eval 'alias x=\"if true; then\"'; shopt -s expand_aliases\nx echo; fi", "set -o noexec\nfi", "return\nfi", "kill $$\nfi",
 		"# exit\nfi", ". ./x\nfi", "echo a.b\nfi", "time", "time -p", "a=b c=d", "for ((;;)) do break; done", "for ((i=0;i<1;i++)) { echo; }",
-		"diff <(echo) <(echo)", "echo {1..3}", "shopt -s extglob\necho !(a)", "echo a |& cat", "echo &>x", "echo \\", "\\", "echo é 'ü", "<<<a cat",
+		"diff <(echo) <(echo)", "echo {1..3}", "shopt -s extglob\necho !(a)", "echo a |& cat", "echo &>x", "echo \\", "\\", "echo é 'ü",
+		"<<<a cat",
 	}
 	for _, script := range scripts {
 		_, bad := check(t, Code{Name: "a.sh", Source: []byte(script)})

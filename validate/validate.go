@@ -162,9 +162,11 @@ func scriptError(c Code, text string) error {
 func unknownExtension(name string) string {
 	const known = ".py .js .mjs .cjs .ts .mts .cts .sh .bash .R"
 	if ext := path.Ext(baseName(name)); ext != "" {
-		return fmt.Sprintf("no language is known for %.40q: use --language %s (known: %s), or begin it with a line such as #!/usr/bin/env perl", ext, Languages, known)
+		return fmt.Sprintf("no language is known for %.40q: use --language %s (known: %s), or begin it with a line such as #!/usr/bin/env perl",
+			ext, Languages, known)
 	}
-	return "the language is unknown: the name has no extension, and the script no first line such as #!/usr/bin/env python3: give --language " + Languages
+	return "the language is unknown: the name has no extension, and the script no first line such as #!/usr/bin/env python3: give " +
+		"--language " + Languages
 }
 
 // baseName returns the last part of a path of any system.

@@ -63,7 +63,8 @@ func TestShebang(t *testing.T) {
 		if got.Language != want.language || !slices.Equal(got.Interpreter, want.interpreter) || (err == nil) != (want.language != "") {
 			t.Errorf("%q: got %q %q %v, want %q %q", first, got.Language, got.Interpreter, err, want.language, want.interpreter)
 		}
-		if got, err := Check(t.Context(), Code{Name: "tool.sh", Source: []byte(first + "\n0\n")}); err != nil || got.Language != Shell || got.Interpreter != nil {
+		if got, err := Check(t.Context(), Code{Name: "tool.sh", Source: []byte(first + "\n0\n")}); err != nil || got.Language != Shell ||
+			got.Interpreter != nil {
 			t.Errorf("%q in a .sh file: got %q %q %v", first, got.Language, got.Interpreter, err)
 		}
 	}
@@ -268,7 +269,8 @@ func TestCancelled(t *testing.T) {
 }
 
 func FuzzCheck(f *testing.F) {
-	for _, s := range []string{"print(1)", "import a from 'a'", "if x; then", "\xff", "let a = `${1}`", "#!x\n<!-- a", "await (1)", "import.meta"} {
+	for _, s := range []string{"print(1)", "import a from 'a'", "if x; then", "\xff", "let a = `${1}`", "#!x\n<!-- a", "await (1)",
+		"import.meta"} {
 		f.Add("a.js", s)
 		f.Add("a.sh", s)
 		f.Add("a.py", s)

@@ -39,7 +39,8 @@ func TestAll(t *testing.T) {
 
 // TestAllOfNothing checks a vault without secrets.
 func TestAllOfNothing(t *testing.T) {
-	for name, v := range map[string]*Vault{"nil": nil, "empty": New(), "stores": New(Environment(), NewSealed(t.TempDir(), nil), NewMemory())} {
+	for name, v := range map[string]*Vault{"nil": nil, "empty": New(), "stores": New(Environment(), NewSealed(t.TempDir(), nil),
+		NewMemory())} {
 		lease, err := v.LeaseAll(t.Context(), "default")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -40,7 +40,8 @@ func texts(values []string) map[string][]byte {
 	}
 	var logs, mixed strings.Builder
 	for i := 0; logs.Len() < 1_000_000; i++ {
-		line := fmt.Sprintf("2026-01-02T15:04:%02d.%03dZ INFO request done path=/api/v1/users/%d?limit=50%%20&sort=name status=200 took=%dms\n", i%60, i%1000, r.IntN(1e6), r.IntN(500))
+		line := fmt.Sprintf("2026-01-02T15:04:%02d.%03dZ INFO request done path=/api/v1/users/%d?limit=50%%20&sort=name status=200 took=%dms\n",
+			i%60, i%1000, r.IntN(1e6), r.IntN(500))
 		logs.WriteString(line)
 		if mixed.Len() < 1_000_000 {
 			mixed.WriteString(line)
@@ -55,7 +56,8 @@ func texts(values []string) map[string][]byte {
 	}
 	var records bytes.Buffer
 	for out := json.NewEncoder(&records); records.Len() < 1_000_000; {
-		out.Encode(map[string]any{"id": r.IntN(1e6), "name": "Ada Lovelace", "price": r.Float64(), "tags": []string{"new", "sale"}, "url": "https://example.com/a?b=c&d",
+		out.Encode(map[string]any{"id": r.IntN(1e6), "name": "Ada Lovelace", "price": r.Float64(), "tags": []string{"new", "sale"},
+			"url":  "https://example.com/a?b=c&d",
 			"note": "the \"second\" line\nis longer", "address": map[string]any{"street": "12, rue de l'Été", "city": "Paris", "ok": true}})
 	}
 	return map[string][]byte{

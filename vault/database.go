@@ -109,7 +109,8 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	case id != schemaID:
 		return fmt.Errorf("%q is not a vault: put a backup back, or move it away", s.databasePath())
 	case version < schemaVersion:
-		return fmt.Errorf("the format of %q is version %d, which no release had, and this program knows version %d: move it away and add the secrets again",
+		return fmt.Errorf("the format of %q is version %d, which no release had, and this program knows version %d: move it away and add the "+
+			"secrets again",
 			s.databasePath(), version, schemaVersion)
 	case version > schemaVersion:
 		return fmt.Errorf("the format of %q is version %d, and this program knows version %d: use the newer sandboxmcp",

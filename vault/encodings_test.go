@@ -263,8 +263,9 @@ func TestForms(t *testing.T) {
 // TestTools uses encodings by Unix tools.
 func TestTools(t *testing.T) {
 	for name, argv := range map[string][]string{
-		"xxd -p": {"xxd", "-p"}, "xxd -i": {"xxd", "-i"}, "od -b": {"od", "-An", "-b"}, "od -tx1": {"od", "-An", "-tx1"}, "od -tu1": {"od", "-An", "-tu1"},
-		"base64": {"base64"}, "base32": {"base32", "-w", "20"}, "rev": {"rev"}, "fold": {"fold", "-w", "11"}, "openssl": {"openssl", "base64"},
+		"xxd -p": {"xxd", "-p"}, "xxd -i": {"xxd", "-i"}, "od -b": {"od", "-An", "-b"}, "od -tx1": {"od", "-An", "-tx1"},
+		"od -tu1": {"od", "-An", "-tu1"},
+		"base64":  {"base64"}, "base32": {"base32", "-w", "20"}, "rev": {"rev"}, "fold": {"fold", "-w", "11"}, "openssl": {"openssl", "base64"},
 		"repr":   {"python3", "-c", "import sys;print(repr(sys.stdin.buffer.read()))"},
 		"ascii":  {"python3", "-c", "import sys;print(ascii(sys.stdin.buffer.read().decode()))"},
 		"list":   {"python3", "-c", "import sys;print(list(sys.stdin.buffer.read()))"},
@@ -326,7 +327,8 @@ func ordinary(t *testing.T) map[string]string {
 		fmt.Fprintf(&numbers, "%d, ", r.IntN(256))
 		fmt.Fprintf(&table, "%8.3f %5d 0x%02x %03o %08b\n", r.Float64()*100, r.IntN(1000), r.IntN(256), r.IntN(256), r.IntN(256))
 		fmt.Fprintf(&page, "<td class=\"c%d\">a &amp; b &#%d; &#x%x; %%%02X</td>\n", i%7, 32+r.IntN(95), r.IntN(1000), r.IntN(256))
-		fmt.Fprintf(&minified, "function %c(%c,%c){return %c[%d]||\"\\u%04x\\x%02x\"}", 'a'+i%26, 'a'+i%25, 'a'+i%24, 'a'+i%23, i, r.IntN(0x2000), r.IntN(256))
+		fmt.Fprintf(&minified, "function %c(%c,%c){return %c[%d]||\"\\u%04x\\x%02x\"}", 'a'+i%26, 'a'+i%25, 'a'+i%24, 'a'+i%23, i, r.IntN(0x2000),
+			r.IntN(256))
 	}
 	noise := make([]byte, 60_000)
 	for i := range noise {

@@ -36,7 +36,8 @@ func levelByLevel(e escaped, i, level int) (char, int) {
 // TestLevels: nested escapes are read the same as level by level, wherever they are.
 func TestLevels(t *testing.T) {
 	parts := []string{`\`, `\\`, "%", "%25", "&", "&amp;", "&#", "&#x", "#", ";", "x", "u", "u{", "{", "}", "5c", "005c", "26", "0026",
-		"amp", "x26", "u0026", "D83D", "DE00", "134", "n", "_", " ", "\n", "\x00", "\u00ad", "\u200b", "\xe2\x80", "é", "sort=", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+		"amp", "x26", "u0026", "D83D", "DE00", "134", "n", "_", " ", "\n", "\x00", "\u00ad", "\u200b", "\xe2\x80", "é", "sort=",
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200_000 {
 		var text []byte

@@ -30,7 +30,8 @@ func recordFormat(t *testing.T) {
 	dir := t.TempDir()
 	s := NewSealed(dir, nil)
 	for key, value := range formatSecrets {
-		if err := s.Add(t.Context(), Entry{Namespace: "default", Key: key, Binding: Binding{Hosts: []string{"api.example.com"}}}, []byte(value), false); err != nil {
+		if err := s.Add(t.Context(), Entry{Namespace: "default", Key: key, Binding: Binding{Hosts: []string{"api.example.com"}}}, []byte(value),
+			false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +97,8 @@ func TestFormats(t *testing.T) {
 				t.Error(err)
 			}
 			for key, want := range formatSecrets {
-				if got, binding, err := s.Get(t.Context(), "default", key); err != nil || string(got) != want || !slices.Equal(binding.Hosts, []string{"api.example.com"}) {
+				if got, binding, err := s.Get(t.Context(), "default", key); err != nil || string(got) != want ||
+					!slices.Equal(binding.Hosts, []string{"api.example.com"}) {
 					t.Errorf("%s is %q for %v, %v", key, got, binding, err)
 				}
 			}

@@ -31,7 +31,8 @@ func FuzzReference(f *testing.F) {
 		for _, v := range values {
 			if len(v) > 60 || checkValue([]byte(v)) != nil || strings.ContainsAny(v, `\%`) ||
 				!isPlain(v) {
-				t.Skip("not a value that can be leased, too slow for the reference, with escapes of its own, which it takes for text, or nothing beside =")
+				t.Skip("not a value that can be leased, too slow for the reference, with escapes of its own, which it takes for text, or " +
+					"nothing beside =")
 			}
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -73,7 +74,8 @@ func isPlain(v string) bool {
 			return false // otherwise its first character stays
 		}
 	}
-	return isDistinctive(whole) && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "=") && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
+	return isDistinctive(whole) && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "=") &&
+		!strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
 }
 
 // FuzzSkip compares with a scan that reads every character: the findings, and the text held back at each pause.
@@ -131,7 +133,8 @@ func mostlySkipped(r *rand.Rand, values []string, between string) string {
 		case 3:
 			b.WriteString(between)
 		case 4:
-			b.WriteString([]string{"% ", "\\ ", "\\u00", "\n", "\r\n", "=", "+", "%2", "\n\n  ", "&am", "\n000000", "\x1b[", `\\\`, "  |"}[r.IntN(14)])
+			b.WriteString([]string{"% ", "\\ ", "\\u00", "\n", "\r\n", "=", "+", "%2", "\n\n  ", "&am", "\n000000", "\x1b[", `\\\`,
+				"  |"}[r.IntN(14)])
 		default:
 			const words = "It was 12:05 (or so), in the year 2026-01-02; nobody said \"yes\" to <them> = $5 + 7 _ok_. "
 			from := r.IntN(len(words))
@@ -277,7 +280,8 @@ func FuzzRecover(f *testing.F) {
 		if checkValue([]byte(value)) != nil || len(redactableParts([]byte(value))) == 0 || strings.Contains(core, "*") {
 			t.Skip("not leased, not redacted, or made of what the mark is made of")
 		}
-		if (len(core) < window+2 || strings.ContainsAny(core[:1], `\%`)) && strings.ContainsAny(before, `\%`) || strings.ContainsAny(core[len(core)-5:], `\%`) {
+		if (len(core) < window+2 || strings.ContainsAny(core[:1], `\%`)) && strings.ContainsAny(before, `\%`) ||
+			strings.ContainsAny(core[len(core)-5:], `\%`) {
 			t.Skip("an escape beside it takes so much of it that the rest is not looked for")
 		}
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -81,7 +81,8 @@ func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 
 // keyFileText returns the content of a key file.
 func keyFileText(k keyFile) []byte {
-	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n", time.Now().Format(time.RFC3339), keyringLinePrefix, k.name)
+	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n",
+		time.Now().Format(time.RFC3339), keyringLinePrefix, k.name)
 	if k.id != nil {
 		key := k.id.key()
 		text = fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", time.Now().Format(time.RFC3339), key.Recipient(), key)
@@ -100,7 +101,8 @@ func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
 	}
 	text, err := s.ring.Get(ctx, keyringKeyService, k.name)
 	if errors.Is(err, keyring.ErrNotFound) {
-		return identity{}, fmt.Errorf("%w: %q says that it is in the keyring of the operating system, and there it is not: put the keyring back", errNoKey, s.keyFilePath())
+		return identity{}, fmt.Errorf("%w: %q says that it is in the keyring of the operating system, and there it is not: put the keyring back",
+			errNoKey, s.keyFilePath())
 	}
 	if err != nil {
 		return identity{}, fmt.Errorf("the key of the vault is in the keyring: %w", err)

@@ -50,7 +50,8 @@ func TestNamespacesAreWalls(t *testing.T) {
 }
 
 func TestWithoutSecrets(t *testing.T) {
-	in := []string{"SANDBOXMCP_SECRET_A_B=1", "PATH=/SANDBOXMCP_SECRET_", "sandboxmcp_secret_a_b=1", "SANDBOXMCP_SECRETS=1", "=C:=x", "SANDBOXMCP_SECRET_=1"}
+	in := []string{"SANDBOXMCP_SECRET_A_B=1", "PATH=/SANDBOXMCP_SECRET_", "sandboxmcp_secret_a_b=1", "SANDBOXMCP_SECRETS=1", "=C:=x",
+		"SANDBOXMCP_SECRET_=1"}
 	before := slices.Clone(in)
 	if got, want := WithoutSecrets(in), []string{in[1], in[3], in[4]}; !slices.Equal(got, want) || !slices.Equal(in, before) {
 		t.Errorf("got %q, want %q", got, want)
@@ -91,7 +92,8 @@ func TestErrorSaysWhatToDo(t *testing.T) {
 		found          bool // the error is not ErrNotFound
 		says           []string
 	}{
-		{"no variable", New(NewMemory(), Environment()), "team-a", "DB_URL", false, []string{"DB_URL", "team-a", "set the environment variable SANDBOXMCP_SECRET_TEAM_A__DB_URL"}},
+		{"no variable", New(NewMemory(), Environment()), "team-a", "DB_URL", false,
+			[]string{"DB_URL", "team-a", "set the environment variable SANDBOXMCP_SECRET_TEAM_A__DB_URL"}},
 		{"memory alone", New(NewMemory()), "a", "DB_URL", false, []string{"DB_URL", "not in the vault"}},
 		{"no store", New(), "a", "DB_URL", false, []string{"DB_URL", "no store"}},
 		{"nil vault", nil, "a", "DB_URL", false, []string{"DB_URL", "no store"}},

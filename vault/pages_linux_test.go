@@ -101,7 +101,8 @@ func TestNothingMayBeLocked(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-c", `ulimit -l 0 && exec "$0" -test.run '^TestNothingMayBeLocked$' -test.v`, program)
 		if os.Geteuid() == 0 { // root may lock memory whatever the limit
-			cmd = exec.Command("setpriv", append([]string{"--bounding-set=-ipc_lock", "--inh-caps=-all", "--reuid=65534", "--regid=65534", "--clear-groups"}, cmd.Args...)...)
+			cmd = exec.Command("setpriv", append([]string{"--bounding-set=-ipc_lock", "--inh-caps=-all", "--reuid=65534", "--regid=65534",
+				"--clear-groups"}, cmd.Args...)...)
 			dir, err := os.MkdirTemp("", "vault") // the test binary's own directory is root's
 			if err != nil {
 				t.Fatal(err)

@@ -66,7 +66,8 @@ func TestKeyOfAnotherUser(t *testing.T) {
 	if err := os.Chown(s.keyFilePath(), 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false); err == nil || !strings.Contains(err.Error(), "another user's") {
+	if err := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false); err == nil ||
+		!strings.Contains(err.Error(), "another user's") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -155,7 +155,8 @@ func TestValueWithEscapeSyntax(t *testing.T) {
 	for _, v := range []string{`\u0000`, `\u00e9`, `%41%42`, `\x41\x42`, `\n\r\t`, `"\\"\"x`, `+%20+ -`} {
 		l := lease(t, v)
 		check(t, l, "<"+v+">", "<"+Mark+">")
-		for _, text := range []string{url.QueryEscape(v), url.PathEscape(v), html.EscapeString(v), strings.Trim(encoders()["json"](v), `"`), encoders()["hex"](v), encoders()["base64"](v)} {
+		for _, text := range []string{url.QueryEscape(v), url.PathEscape(v), html.EscapeString(v), strings.Trim(encoders()["json"](v), `"`),
+			encoders()["hex"](v), encoders()["base64"](v)} {
 			check(t, l, "<"+text+">", "<"+Mark+">")
 		}
 	}

@@ -42,7 +42,8 @@ func (s *Sealed) Rekey(ctx context.Context, place string) (at string, secrets in
 		return "", 0, fmt.Errorf("make a new key of the vault: %w", err)
 	}
 	if left != nil {
-		return at, secrets, fmt.Errorf("the secrets are sealed for a new key, but the old one could not be removed; the next change to the vault tries again: %w", left)
+		return at, secrets, fmt.Errorf("the secrets are sealed for a new key, but the old one could not be removed; the next change to the "+
+			"vault tries again: %w", left)
 	}
 	return at, secrets, nil
 }
@@ -112,7 +113,8 @@ func (s *Sealed) writeNextKey(ctx context.Context, id identity, place string) (k
 		return k, err
 	}
 	if there, err := readKeyFile(s.nextKeyFilePath()); err != nil || there.name != k.name {
-		return k, cmp.Or(err, fmt.Errorf("%q is there already, and some secrets are sealed for it: put a backup back, or delete those", s.nextKeyFilePath()))
+		return k, cmp.Or(err, fmt.Errorf("%q is there already, and some secrets are sealed for it: put a backup back, or delete those",
+			s.nextKeyFilePath()))
 	}
 	if k.id != nil {
 		return k, nil

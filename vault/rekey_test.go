@@ -69,9 +69,11 @@ func TestRekeyRefused(t *testing.T) {
 		place   string
 		says    string
 	}{
-		"place":     {func(*Sealed) {}, "cloud", "a file or in the keyring"},
-		"damaged":   {func(s *Sealed) { tamper(t, s, "UPDATE secret SET sealed = x'00' WHERE key = 'TWO'") }, "", "secret TWO of namespace default"},
-		"other key": {func(s *Sealed) { tamper(t, s, "UPDATE secret SET identity = 'ff' WHERE key = 'TWO'") }, "", "secret TWO of namespace default"},
+		"place": {func(*Sealed) {}, "cloud", "a file or in the keyring"},
+		"damaged": {func(s *Sealed) { tamper(t, s, "UPDATE secret SET sealed = x'00' WHERE key = 'TWO'") }, "",
+			"secret TWO of namespace default"},
+		"other key": {func(s *Sealed) { tamper(t, s, "UPDATE secret SET identity = 'ff' WHERE key = 'TWO'") }, "",
+			"secret TWO of namespace default"},
 		"no key":    {func(s *Sealed) { os.Remove(s.keyFilePath()) }, "", "is missing"},
 		"no log":    {func(s *Sealed) { s.record = func(context.Context, Change) error { return errors.New("no log") } }, "", "no log"},
 		"cancelled": {func(*Sealed) {}, "", "canceled"},

@@ -24,7 +24,8 @@ const inKeyring = "keyring"
 // needs the keyring.
 const itemMark = "sandboxmcp secret 1 "
 
-var errPutByHand = remedy.For(errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was"),
+var errPutByHand = remedy.For(errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and "+
+	"is not bound as that was"),
 	remedy.AddAgain, ", or delete it and put it there once more")
 
 // Keyring returns the store that reads the keyring of the operating system. A secret that was put there with Add is
@@ -62,7 +63,8 @@ func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Bind
 }
 
 func (ringStore) howToAdd(namespace, key string) remedy.Text {
-	return remedy.Text{"put it into the keyring with ", remedy.Command.With("sandboxmcp vault add " + key + " --namespace " + namespace + " --store keyring")}
+	return remedy.Text{"put it into the keyring with ", remedy.Command.With("sandboxmcp vault add " + key + " --namespace " + namespace +
+		" --store keyring")}
 }
 
 // readFromKeyring reads the value of a row from the keyring.

@@ -135,7 +135,8 @@ func TestKeyringTampered(t *testing.T) {
 		t.Errorf("not in the list: %q, %v", value, err)
 	}
 	tamper(t, s, "UPDATE secret SET identity = 'keyring' WHERE key = 'SEALED'")
-	if value, _, err := ring.Get(ctx, "default", "SEALED"); !errors.Is(err, keyring.ErrNotFound) || errors.Is(err, ErrNotFound) || value != nil {
+	if value, _, err := ring.Get(ctx, "default", "SEALED"); !errors.Is(err, keyring.ErrNotFound) || errors.Is(err, ErrNotFound) ||
+		value != nil {
 		t.Errorf("a sealed one, marked as in the keyring: %q, %v", value, err)
 	}
 	byHand(t, s, "default", "KEY", "unbound")
@@ -283,10 +284,12 @@ func TestKeyringOfAnOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := errors.Join(os.WriteFile(dir+"/test", program, 0o755), os.Mkdir(dir+"/tmp", 0o777), os.Chmod(dir+"/tmp", 0o777), os.Chmod(dir, 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(dir+"/test", program, 0o755), os.Mkdir(dir+"/tmp", 0o777), os.Chmod(dir+"/tmp", 0o777),
+		os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), hosttest.Program(t, "setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+	cmd := exec.CommandContext(t.Context(), hosttest.Program(t, "setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
+		"--inh-caps=-all",
 		dir+"/test", "-test.run", "^(TestKeyringStore|TestRekeyIntoTheKeyring)$", "-test.v")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir+"/tmp", "TMPDIR="+dir+"/tmp")
 	out, err := cmd.CombinedOutput()

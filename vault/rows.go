@@ -52,7 +52,8 @@ func selectRows(ctx context.Context, q statefile.Querier, namespace string) (fou
 
 // countSealed returns the number of sealed secrets, and of those that are sealed for another key than identity.
 func countSealed(ctx context.Context, q statefile.Querier, identity string) (total, others int, err error) {
-	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?1) FROM secret WHERE identity <> ?2", identity, inKeyring).Scan(&total, &others)
+	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?1) FROM secret WHERE identity <> ?2", identity,
+		inKeyring).Scan(&total, &others)
 	return total, others, err
 }
 

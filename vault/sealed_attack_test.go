@@ -23,13 +23,15 @@ func TestNothingOnTheDisk(t *testing.T) {
 		t.Fatal(rows, err)
 	}
 	e := Entry{Namespace: "default", Key: "BIG", Binding: Binding{Hosts: []string{"api.example.com"}, Body: true}}
-	for _, err := range []error{s.Add(ctx, e, []byte(big), false), s.Add(ctx, Entry{Namespace: "default", Key: "REPLACED"}, []byte("another"), true),
+	for _, err := range []error{s.Add(ctx, e, []byte(big), false), s.Add(ctx, Entry{Namespace: "default", Key: "REPLACED"}, []byte("another"),
+		true),
 		s.Delete(ctx, "default", "DELETED")} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	secrets := []string{string(valueOf("KEPT")), string(valueOf("REPLACED")), string(valueOf("DELETED")), big[len(big)-100:], "api.example.com"}
+	secrets := []string{string(valueOf("KEPT")), string(valueOf("REPLACED")), string(valueOf("DELETED")), big[len(big)-100:],
+		"api.example.com"}
 	l := lease(t, secrets...)
 	for name, text := range directoryFiles(t, s) {
 		if found, err := l.ContainsSecret(strings.NewReader(text)); found || err != nil {

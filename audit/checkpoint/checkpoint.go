@@ -43,7 +43,8 @@ func (c Head) CheckKeyAt(at time.Time) error {
 	if c.KeyEnd.IsZero() || !at.After(c.KeyEnd) {
 		return nil
 	}
-	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.KeyEnd.UTC().Format(time.RFC3339))
+	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339),
+		c.KeyEnd.UTC().Format(time.RFC3339))
 }
 
 // LogName returns the name of a log, made of 16 digits of its first row's hash.
@@ -133,7 +134,8 @@ func (k Keyring) Open(msg []byte) (Head, error) {
 		return c, ErrNoKey
 	}
 	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) {
-		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil { // the note package ignores leftover bits after the last byte
+		// the note package ignores leftover bits after the last byte
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
 			return c, ErrBadSig
 		}
 	}

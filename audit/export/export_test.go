@@ -28,7 +28,8 @@ type m = map[string]any
 // samples are entries of all kinds that the program writes, and one of an unknown kind.
 var samples = []audit.Entry{
 	{Kind: "execution.started", Data: m{"name": evil, "language": "python", "code_sha256": "ab", "profile": "hardened"}},
-	{Kind: "execution.completed", Data: m{"name": "a.py", "language": "python", "ended": "exit", "exit_code": 3, "wall_ms": 12.5, "layers": []string{"user"},
+	{Kind: "execution.completed", Data: m{"name": "a.py", "language": "python", "ended": "exit", "exit_code": 3, "wall_ms": 12.5,
+		"layers":         []string{"user"},
 		"missing_layers": []string{"cgroup"}, "session": "S", "artifact_list": []m{{"name": "=a", "withheld": "it has a secret in it"}}}},
 	{Kind: "execution.completed", Data: m{"name": "a.py", "language": "python", "ended": "ok", "exit_code": 0}},
 	{Kind: "execution.failed", Data: m{"name": "a.py", "ended": "limit", "limit": "memory"}},
@@ -46,7 +47,8 @@ var samples = []audit.Entry{
 	{Kind: "egress.approved", Data: m{"name": "example.com", "port": 443, "reason": "allowed", "bytes": 10}},
 	{Kind: "egress.approved", Data: m{"name": "example.com", "port": 443, "reason": "refused", "failed": true}},
 	{Kind: "egress.requested", Run: "Q", Data: m{"kind": "egress", "what": "example.com", "client": "agent"}},
-	{Kind: "egress.approved", Run: "Q", Data: m{"kind": "egress", "what": "example.com", "by": "cli", "user": "ann", "scope": "time", "until": "2026-01-01T00:00:00Z"}},
+	{Kind: "egress.approved", Run: "Q", Data: m{"kind": "egress", "what": "example.com", "by": "cli", "user": "ann", "scope": "time",
+		"until": "2026-01-01T00:00:00Z"}},
 	{Kind: "egress.denied", Run: "Q", Data: m{"kind": "egress", "what": "example.com", "by": "cli"}},
 	{Kind: "egress.revoked", Run: "Q", Data: m{"kind": "egress", "what": "example.com", "by": "cli"}},
 	{Kind: "approval.requested", Run: "Q", Data: m{"kind": "host", "what": "git status"}},
@@ -224,7 +226,8 @@ func TestTable(t *testing.T) {
 	if !strings.Contains(page, `content="default-src 'none'; style-src 'unsafe-inline'"`) {
 		t.Error("there is no content security policy")
 	}
-	for _, want := range []string{`=cmd|&#39;/c calc&#39;!A0\x1b[2J\u202egnp.exe&lt;script&gt;`, "namespace &lt;b&gt;", "limit of memory, disk", "numpy 2.1.0"} {
+	for _, want := range []string{`=cmd|&#39;/c calc&#39;!A0\x1b[2J\u202egnp.exe&lt;script&gt;`, "namespace &lt;b&gt;",
+		"limit of memory, disk", "numpy 2.1.0"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -22,20 +22,24 @@ func TestSummary(t *testing.T) {
 		{"egress.approved", `{"name":"example.com","port":443,"reason":"allowed"}`, "example.com:443: allowed"},
 		{"egress.approved", `{"name":"example.com","port":443,"bytes":7}`, "example.com:443 7 bytes"},
 		{"egress.denied", `{"reason":"and 3 more"}`, "and 3 more"},
-		{"egress.requested", `{"kind":"egress","what":"example.com","client":"agent","reason":"to fetch"}`, `example.com asked by agent for "to fetch"`},
+		{"egress.requested", `{"kind":"egress","what":"example.com","client":"agent","reason":"to fetch"}`,
+			`example.com asked by agent for "to fetch"`},
 		{"egress.approved", `{"kind":"egress","what":"example.com","by":"cli","user":"ann","scope":"run","until":"2026-01-01T00:00:00Z"}`,
 			"example.com by ann (cli) for the run until 2026-01-01T00:00:00Z"},
 		{"egress.revoked", `{"kind":"egress","what":"example.com","by":"cli"}`, "example.com by cli"},
 		{"approval.denied", `{"kind":"host","what":"git push","by":"cli","user":"ann"}`, "host git push by ann (cli)"},
-		{"approval.denied", `{"kind":"host","what":"git push","by":"http","user":"ann","identity":"token:ada"}`, "host git push by token:ada (http)"},
-		{"token.created", `{"name":"ci","kind":"agent","by":"command line","user":"ann","until":"2026-01-01T00:00:00Z"}`, "ci agent by ann (command line) until 2026-01-01T00:00:00Z"},
+		{"approval.denied", `{"kind":"host","what":"git push","by":"http","user":"ann","identity":"token:ada"}`,
+			"host git push by token:ada (http)"},
+		{"token.created", `{"name":"ci","kind":"agent","by":"command line","user":"ann","until":"2026-01-01T00:00:00Z"}`,
+			"ci agent by ann (command line) until 2026-01-01T00:00:00Z"},
 		{"vault.accessed", `{"secrets":["A","B"]}`, "A, B"},
 		{"vault.added", `{"name":"A","hosts":["example.com"]}`, "A for example.com"},
 		{"vault.deleted", `{"name":"A"}`, "A"},
 		{"session.created", `{"language":"python","backend":"podman","layers":[{"name":"user"}]}`, "python in podman"},
 		{"session.killed", `{"language":"python","why":"idle","cells":1,"restarts":2}`, "python idle 1 cell 2 restarts"},
 		{"session.bridged", `{"session":"S","from":"R","key":"x","bytes":5}`, `"x" from R into S 5 bytes`},
-		{"package.installed", `{"language":"python","packages_installed":[{"name":"numpy","version":"2.1"},{"name":"x"}]}`, "python numpy 2.1, x"},
+		{"package.installed", `{"language":"python","packages_installed":[{"name":"numpy","version":"2.1"},{"name":"x"}]}`,
+			"python numpy 2.1, x"},
 		{"resource.exceeded", `{"limit":"memory","hit":["disk","memory"]}`, "limit of memory, disk"},
 		{"artifact.signed", `{"artifacts":1}`, "1 artifact"},
 		{"limits.changed", `{"session":"S","limits":{"ram_bytes":1}}`, `limits {"ram_bytes":1}, session S`},
@@ -57,7 +61,8 @@ func TestSummary(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for text, want := range map[string][]string{
-		`["a","b"]`: {"a", "b"}, `[{"name":"a","x":1},{"x":1}]`: {"a"}, `"a"`: {"a"}, `null`: nil, `7`: nil, `[[1],"",null,"c"]`: {"c"}, `{}`: nil,
+		`["a","b"]`: {"a", "b"}, `[{"name":"a","x":1},{"x":1}]`: {"a"}, `"a"`: {"a"}, `null`: nil, `7`: nil, `[[1],"",null,"c"]`: {"c"},
+		`{}`: nil,
 	} {
 		n := Names{"old"}
 		if err := json.Unmarshal([]byte(text), &n); err != nil {

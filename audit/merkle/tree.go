@@ -171,7 +171,8 @@ func EachHash(ctx context.Context, q statefile.Querier, first, last int64, do fu
 	var seq int64
 	var hash sql.RawBytes
 	next := first
-	for err := range statefile.Each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last) {
+	for err := range statefile.Each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first,
+		last) {
 		if err != nil || seq != next {
 			return err
 		}

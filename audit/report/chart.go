@@ -185,8 +185,12 @@ const oneDay = 24 * time.Hour
 var units = []unit{
 	{4 * oneDay, "hour", "2 Jan 15:00", time.Hour, func(t time.Time) time.Time { return t.Truncate(time.Hour) }},
 	{100 * oneDay, "day", "2 Jan", oneDay, midnight},
-	{700 * oneDay, "week", "2 Jan 2006", 7 * oneDay, func(t time.Time) time.Time { return midnight(t).AddDate(0, 0, -(int(t.Weekday())+6)%7) }},
-	{3000 * oneDay, "month", "Jan 2006", 31 * oneDay, func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC) }},
+	{700 * oneDay, "week", "2 Jan 2006", 7 * oneDay, func(t time.Time) time.Time {
+		return midnight(t).AddDate(0, 0, -(int(t.Weekday())+6)%7)
+	}},
+	{3000 * oneDay, "month", "Jan 2006", 31 * oneDay, func(t time.Time) time.Time {
+		return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+	}},
 	{math.MaxInt64, "year", "2006", 366 * oneDay, func(t time.Time) time.Time { return time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC) }},
 }
 

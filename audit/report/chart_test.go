@@ -14,7 +14,8 @@ func TestTimeline(t *testing.T) {
 		want string
 	}{
 		{0, "Runs by hour (UTC)"}, {3 * 24 * time.Hour, "Runs by hour (UTC)"}, {30 * 24 * time.Hour, "Runs by day (UTC)"},
-		{365 * 24 * time.Hour, "Runs by week (UTC)"}, {5 * 365 * 24 * time.Hour, "Runs by month (UTC)"}, {50 * 365 * 24 * time.Hour, "Runs by year (UTC)"},
+		{365 * 24 * time.Hour, "Runs by week (UTC)"}, {5 * 365 * 24 * time.Hour, "Runs by month (UTC)"},
+		{50 * 365 * 24 * time.Hour, "Runs by year (UTC)"},
 	} {
 		var s runs
 		for i := range 100 {

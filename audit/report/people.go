@@ -39,7 +39,8 @@ func (s *people) addRow(r audit.Row, f facts.Facts) {
 		return
 	}
 	s.verdicts.countOf(verdict{clip(what), clip(f.By), clip(cmp.Or(f.Identity, f.User))}, r.Time).N++
-	s.list.appendItem(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(cmp.Or(f.Identity, f.User)), clip(f.Scope),
+	s.list.appendItem(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By),
+		clip(cmp.Or(f.Identity, f.User)), clip(f.Scope),
 		clip(f.Until), clip(f.Reason)}, maxNewest)
 }
 
@@ -74,7 +75,8 @@ func (s *secrets) addRow(r audit.Row, f facts.Facts) {
 	if f.Name != "" {
 		names = append(names, f.Name)
 	}
-	s.changes.appendItem(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxNewest)
+	s.changes.appendItem(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")),
+		clip(strings.Join(f.Hosts, ", "))}, maxNewest)
 }
 
 // sessions counts sessions.

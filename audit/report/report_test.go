@@ -33,7 +33,8 @@ func sequence(entries ...audit.Entry) iter.Seq2[audit.Row, error] {
 			if err == nil && e.Data == nil {
 				data = []byte("{}")
 			}
-			r := audit.Row{Seq: int64(i + 1), Time: day.Add(time.Duration(i) * time.Minute), Kind: e.Kind, Run: e.Run, Namespace: e.Namespace, Data: data}
+			r := audit.Row{Seq: int64(i + 1), Time: day.Add(time.Duration(i) * time.Minute), Kind: e.Kind, Run: e.Run, Namespace: e.Namespace,
+				Data: data}
 			if !yield(r, err) {
 				return
 			}
@@ -158,16 +159,20 @@ func run(id, kind string, data m) audit.Entry {
 func TestPage(t *testing.T) {
 	s := collect(t,
 		run("A", "execution.started", m{"name": "a.py"}),
-		run("A", "execution.completed", m{"name": "a.py", "language": "python", "ended": "ok", "client": "some-agent 1", "user": "ann", "policy_sha256": "f00d", "receipt_sha256": "feed", "wall_ms": 90_000, "peak_memory": 5_000_000, "backend": "process",
+		run("A", "execution.completed", m{"name": "a.py", "language": "python", "ended": "ok", "client": "some-agent 1", "user": "ann",
+			"policy_sha256": "f00d", "receipt_sha256": "feed", "wall_ms": 90_000, "peak_memory": 5_000_000, "backend": "process",
 			"profile": "hardened", "layers": []string{"user", "net"}, "missing_layers": []string{"cgroup"},
 			"egress":           []m{{"name": "api.example.com", "port": 443, "allowed": true, "count": 3, "sent": 1500, "received": 2_500_000}},
-			"egress_decisions": 7, "artifacts": 2, "artifact_list": []m{{"name": "out.csv"}, {"name": "leak.txt", "withheld": "it has TOKEN in it"}}}),
+			"egress_decisions": 7, "artifacts": 2, "artifact_list": []m{{"name": "out.csv"},
+				{"name": "leak.txt", "withheld": "it has TOKEN in it"}}}),
 		run("B", "execution.started", m{"name": "b.py"}),
-		run("C", "execution.refused", m{"name": "c.py", "language": "python", "ended": "refused", "stage": "backend", "layer": "landlock", "reason": "this kernel has no Landlock"}),
+		run("C", "execution.refused", m{"name": "c.py", "language": "python", "ended": "refused", "stage": "backend", "layer": "landlock",
+			"reason": "this kernel has no Landlock"}),
 		run("A", "egress.approved", m{"name": "api.example.com", "port": 443}),
 		run("A", "egress.denied", m{"name": "evil.example", "reason": "nobody allowed it"}),
 		run("Q", "egress.requested", m{"what": "q.example", "kind": "egress"}),
-		run("Q", "egress.approved", m{"what": "q.example", "kind": "egress", "by": "cli", "user": "ann", "scope": "session", "until": "2026-03-02T10:00:00Z"}),
+		run("Q", "egress.approved", m{"what": "q.example", "kind": "egress", "by": "cli", "user": "ann", "scope": "session",
+			"until": "2026-03-02T10:00:00Z"}),
 		run("A", "vault.accessed", m{"secrets": []string{"TOKEN"}}),
 		run("", "vault.added", m{"name": "TOKEN", "hosts": []string{"api.example.com"}}),
 		run("A", "package.installed", m{"language": "python", "packages_installed": []m{{"name": "numpy", "version": "2.1.0"}}}),
@@ -176,19 +181,25 @@ func TestPage(t *testing.T) {
 		run("S", "session.created", m{"language": "node", "layers": []string{"user"}}),
 		run("S", "session.killed", m{"language": "node", "why": "idle", "cells": 4}),
 	)
-	page := write(t, s, About{Version: "1.2", Organisation: "Example Ltd", Machine: "build-7", Since: day.Add(-time.Hour), Scope: []string{"namespace team"}, Log: Log{Path: "/db", Keys: []string{"beef"}, Checked: true,
-		Report: audit.Report{Rows: 14, Head: "cafe", Checkpoint: &audit.CheckedPoint{Size: 14, Root: "cm9vdA==", Signed: true},
-			Files: []audit.File{{First: 1, Last: 9, Path: "old.db"}, {First: 10, Last: 12, Path: "old.db.2"}}}}})
+	page := write(t, s, About{Version: "1.2", Organisation: "Example Ltd", Machine: "build-7", Since: day.Add(-time.Hour),
+		Scope: []string{"namespace team"}, Log: Log{Path: "/db", Keys: []string{"beef"}, Checked: true,
+			Report: audit.Report{Rows: 14, Head: "cafe", Checkpoint: &audit.CheckedPoint{Size: 14, Root: "cm9vdA==", Signed: true},
+				Files: []audit.File{{First: 1, Last: 9, Path: "old.db"}, {First: 10, Last: 12, Path: "old.db.2"}}}}})
 	text := textOf(t, page)
 	for _, want := range []string{
 		"15 rows, from row 1 (2026-03-02 09:00:00) to row 15", "Counted were only namespace team", "3 runs", "1 refused",
-		"Organisation Example Ltd Machine build-7 Period 2026-03-02 08:00:00 to", "Policy f00d 1 run, 2026-03-02 09:01:00 to 2026-03-02 09:01:00 Signed by beef",
+		"Organisation Example Ltd Machine build-7 Period 2026-03-02 08:00:00 to",
+		"Policy f00d 1 run, 2026-03-02 09:01:00 to 2026-03-02 09:01:00 Signed by beef",
 		"each row was checked, and is as it was written; the last checkpoint is signed by one of these keys", "host_exec 1",
-		"2026-03-02 09:01:00 A some-agent 1 ann team a.py python ok without cgroup 1 0 2 feed", "2026-03-02 09:12:00 H session S team git status host_exec exit 3 0 0 0",
-		"2026-03-02 09:03:00 C c.py python team this kernel has no Landlock", "2026-03-02 09:01:00 A a.py python team without cgroup", "Signature",
+		"2026-03-02 09:01:00 A some-agent 1 ann team a.py python ok without cgroup 1 0 2 feed",
+		"2026-03-02 09:12:00 H session S team git status host_exec exit 3 0 0 0",
+		"2026-03-02 09:03:00 C c.py python team this kernel has no Landlock", "2026-03-02 09:01:00 A a.py python team without cgroup",
+		"Signature",
 		"of 1 there is no end in the log", "1m30s", "5.0 MB", "this kernel has no Landlock", "cgroup process hardened team 1",
-		"Runs refused because a layer could not be had landlock 1", "evil.example 0 1 0 nobody allowed it", "api.example.com 443 1 3 1.5 kB 2.5 MB",
-		"6 decisions are in no row", "approved q.example egress team ann cli session 2026-03-02T10:00:00Z", "TOKEN team 1", "vault.added TOKEN team api.example.com",
+		"Runs refused because a layer could not be had landlock 1", "evil.example 0 1 0 nobody allowed it",
+		"api.example.com 443 1 3 1.5 kB 2.5 MB",
+		"6 decisions are in no row", "approved q.example egress team ann cli session 2026-03-02T10:00:00Z", "TOKEN team 1",
+		"vault.added TOKEN team api.example.com",
 		"numpy 2.1.0 python team 1", "memory team 1", "1 were created and 1 ended", "4 cells", "idle 1", "leak.txt it has TOKEN in it A team",
 		"1 runs left 2 files", "is as it was written", "14 rows, signed by a key that is known here", "beef", "old.db.2",
 		"execution.started 2",
@@ -197,7 +208,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	for _, link := range []string{`href="#without"`, `href="#refusals"`, `href="#runs"`, `href="#row-2"`, `href="#row-4"`} { // write has checked that their targets exist
+	// write has checked that their targets exist
+	for _, link := range []string{`href="#without"`, `href="#refusals"`, `href="#runs"`, `href="#row-2"`, `href="#row-4"`} {
 		if !strings.Contains(page, link) {
 			t.Errorf("the page has no link %s", link)
 		}
@@ -227,7 +239,8 @@ func textOf(t *testing.T, page string) string {
 // TestHostile uses names that would break out of the page wherever a program can choose one.
 func TestHostile(t *testing.T) {
 	data := m{"ended": evil}
-	for _, key := range []string{"name", "language", "session", "backend", "profile", "signal", "limit", "stage", "reason", "layer", "kind", "by", "user", "client", "tool", "policy_sha256", "receipt_sha256",
+	for _, key := range []string{"name", "language", "session", "backend", "profile", "signal", "limit", "stage", "reason", "layer", "kind",
+		"by", "user", "client", "tool", "policy_sha256", "receipt_sha256",
 		"scope", "until", "why"} {
 		data[key] = evil
 	}
@@ -239,15 +252,17 @@ func TestHostile(t *testing.T) {
 	data["packages_installed"] = []m{{"name": evil, "version": evil}}
 	data["wall_ms"], data["peak_memory"] = 1, 1
 	var entries []audit.Entry
-	for _, kind := range []string{"execution.completed", "execution.refused", "egress.denied", "egress.approved", "vault.accessed", "vault.added", "session.created",
+	for _, kind := range []string{"execution.completed", "execution.refused", "egress.denied", "egress.approved", "vault.accessed",
+		"vault.added", "session.created",
 		"session.killed", "package.installed", "resource.exceeded", "vault." + evil, evil} {
 		entries = append(entries, audit.Entry{Kind: kind, Run: evil, Namespace: evil, Data: data})
 	}
 	data = maps.Clone(data)
 	data["what"] = evil
 	entries = append(entries, audit.Entry{Kind: "approval." + evil, Run: evil, Namespace: evil, Data: data})
-	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Organisation: evil, Machine: evil, Log: Log{Path: evil, Keys: []string{evil}, Report: audit.Report{Bad: &audit.Bad{Why: evil}, Remarks: []string{evil}, Root: evil,
-		Checkpoint: &audit.CheckedPoint{Root: evil}, Files: []audit.File{{Path: evil}, {Path: evil}}}}})
+	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Organisation: evil, Machine: evil,
+		Log: Log{Path: evil, Keys: []string{evil}, Report: audit.Report{Bad: &audit.Bad{Why: evil}, Remarks: []string{evil}, Root: evil,
+			Checkpoint: &audit.CheckedPoint{Root: evil}, Files: []audit.File{{Path: evil}, {Path: evil}}}}})
 	if n := strings.Count(page, `&lt;script&gt;alert(1)&lt;/script&gt;`); n < 60 {
 		t.Errorf("the name stands in the page %d times: some tables leave it out", n)
 	}
@@ -261,11 +276,13 @@ func TestBounded(t *testing.T) {
 	const rows = 50_000
 	s, err := Collect(func(yield func(audit.Row, error) bool) {
 		for i := range rows {
-			kind := []string{"execution.completed", "execution.started", "egress.denied", "vault.accessed", "package.installed", "approval.denied"}[i%6]
+			kind := []string{"execution.completed", "execution.started", "egress.denied", "vault.accessed", "package.installed",
+				"approval.denied"}[i%6]
 			data := fmt.Sprintf(`{"name":"n%d","language":"l%[1]d","ended":"e%[1]d","reason":"r%[1]d","secrets":["s%[1]d"],"missing_layers":["m%[1]d"],"wall_ms":%[1]d,
 				"what":%q,"packages_installed":[{"name":"p%[1]d"}],"artifact_list":[{"name":"a%[1]d","withheld":"w"}],"egress":[{"name":"d%[1]d","count":1}]}`,
 				i, []string{"", "what"}[i%6/5])
-			r := audit.Row{Seq: int64(i), Time: day.Add(time.Duration(i) * 40 * time.Hour), Kind: kind, Run: fmt.Sprint(i), Namespace: fmt.Sprint(i), Data: json.RawMessage(data)}
+			r := audit.Row{Seq: int64(i), Time: day.Add(time.Duration(i) * 40 * time.Hour), Kind: kind, Run: fmt.Sprint(i), Namespace: fmt.Sprint(i),
+				Data: json.RawMessage(data)}
 			if !yield(r, nil) {
 				return
 			}
@@ -274,7 +291,8 @@ func TestBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, n := range map[string]int{"languages": len(s.runs.language.of), "namespaces": len(s.runs.space.of), "names": len(s.egress.names.of),
+	for name, n := range map[string]int{"languages": len(s.runs.language.of), "namespaces": len(s.runs.space.of),
+		"names":   len(s.egress.names.of),
 		"secrets": len(s.secrets.names.of), "packages": len(s.packages.of), "layers": len(s.layers.missing.of), "open": len(s.runs.open)} {
 		if n > maxKeys {
 			t.Errorf("%s: %d are counted separately, more than %d", name, n, maxKeys)

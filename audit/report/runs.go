@@ -93,7 +93,8 @@ func (s *runs) addRow(r audit.Row, f facts.Facts) {
 
 // isEnd reports whether rows of a kind are ends of runs.
 func isEnd(kind string) bool {
-	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"}, kind)
+	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"},
+		kind)
 }
 
 func (s *runs) recordStart(r audit.Row) {
@@ -161,8 +162,10 @@ type endedRun struct {
 }
 
 func endedRunOf(r audit.Row, f facts.Facts) endedRun {
-	one := endedRun{Seq: r.Seq, Time: r.Time, Run: clip(r.Run), Namespace: clip(r.Namespace), Name: clip(cmp.Or(strings.Join(f.Command, " "), f.Name, f.What)),
-		Language: clip(cmp.Or(f.Language, f.Tool)), Session: clip(f.Session), How: clip(f.Ended), Reason: clip(f.Reason), Agent: clip(f.Client), User: clip(cmp.Or(f.Identity, f.User)),
+	one := endedRun{Seq: r.Seq, Time: r.Time, Run: clip(r.Run), Namespace: clip(r.Namespace),
+		Name:     clip(cmp.Or(strings.Join(f.Command, " "), f.Name, f.What)),
+		Language: clip(cmp.Or(f.Language, f.Tool)), Session: clip(f.Session), How: clip(f.Ended), Reason: clip(f.Reason), Agent: clip(f.Client),
+		User:    clip(cmp.Or(f.Identity, f.User)),
 		Missing: clip(strings.Join(f.Missing, ", ")), Files: max(f.Artifacts, len(f.Files)), Receipt: clip(f.Receipt)}
 	if f.Ended == "exit" {
 		one.How = fmt.Sprintf("exit %d", f.ExitCode)

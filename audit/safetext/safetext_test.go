@@ -10,8 +10,10 @@ import (
 )
 
 func TestHidden(t *testing.T) {
-	for _, text := range []string{"\x00\n\t\x1b\x7f\u0085\u009b", "\u00ad\u061c\u200b\u200c\u200d\u200e\u2060\u2064\ufeff", "\u202a\u202e\u2066\u2069", "\u2028\u2029",
-		"\U000e0000\U000e0001\U000e0002\U000e0020\U000e007f\U000e01f0", "\u180b\ufe00\ufe0f\U000e0100", "\u034f\u115f\u1160\u17b4\u2065\u3164\uffa0\ufff0", "\ue000\U000f0000\U00100000", "\ufdd0\uffff"} {
+	for _, text := range []string{"\x00\n\t\x1b\x7f\u0085\u009b", "\u00ad\u061c\u200b\u200c\u200d\u200e\u2060\u2064\ufeff",
+		"\u202a\u202e\u2066\u2069", "\u2028\u2029",
+		"\U000e0000\U000e0001\U000e0002\U000e0020\U000e007f\U000e01f0", "\u180b\ufe00\ufe0f\U000e0100",
+		"\u034f\u115f\u1160\u17b4\u2065\u3164\uffa0\ufff0", "\ue000\U000f0000\U00100000", "\ufdd0\uffff"} {
 		for _, r := range text {
 			if !Hidden(r) {
 				t.Errorf("%U is not hidden", r)
@@ -49,7 +51,8 @@ func TestClip(t *testing.T) {
 		max  int
 		want string
 	}{
-		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc..."}, {"aäb", 2, "a..."}, {"aäb", 3, "aä..."}, {"a\U0001F600", 4, "a..."}, {"ä", 0, "..."}, {"ä", 1, "..."},
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc..."}, {"aäb", 2, "a..."}, {"aäb", 3, "aä..."}, {"a\U0001F600", 4, "a..."},
+		{"ä", 0, "..."}, {"ä", 1, "..."},
 		{"\x80\x80\x80\x80\x80\x80\x80\x80", 6, "\x80\x80..."}, // no character at all
 	} {
 		if got := Clip(tt.s, tt.max); got != tt.want {
@@ -128,7 +131,8 @@ func Fuzz(f *testing.F) {
 }
 
 func TestHalf(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "a": 0, "é": 0, "a\xc3": 1, "\xe2\x82": 2, "€\xf0\x9f\x98": 3, "😀": 0, "\xff": 0, "a\x82": 0, "\x82\x82\x82\x82": 0} {
+	for text, want := range map[string]int{"": 0, "a": 0, "é": 0, "a\xc3": 1, "\xe2\x82": 2, "€\xf0\x9f\x98": 3, "😀": 0, "\xff": 0, "a\x82": 0,
+		"\x82\x82\x82\x82": 0} {
 		if got := UnfinishedRune([]byte(text)); got != want {
 			t.Errorf("%q: got %d, want %d", text, got, want)
 		}

@@ -49,7 +49,8 @@ func TestTokens(t *testing.T) {
 	}
 	for token, want := range map[string]string{
 		"\x1b[31;1m": " 31;1 m true", "\x1b[?25h": "? 25 h true", "\x1b[>4:2m": "> 4:2 m true", "\x1b[5 q": " 5  q true", "\x1b[m": "  m true",
-		"\x1b[1?25l": " 1 ?25l false", "\x1b[??1h": "? ? ?1h false", "\x1b[31": " 31  false", "\x1b[1 2h": " 1  2h false", "\x1b[": "   false", "\x1bM": "   false", "text": "   false",
+		"\x1b[1?25l": " 1 ?25l false", "\x1b[??1h": "? ? ?1h false", "\x1b[31": " 31  false", "\x1b[1 2h": " 1  2h false", "\x1b[": "   false",
+		"\x1bM": "   false", "text": "   false",
 	} {
 		private, numbers, final, ok := ParseControl([]byte(token))
 		if got := fmt.Sprint(private, " ", numbers, " ", final, " ", ok); ok && got != want || ok != strings.HasSuffix(want, "true") {
@@ -60,7 +61,8 @@ func TestTokens(t *testing.T) {
 
 // FuzzTokens: all of any text, in any pieces, is in tokens, and text between sequences is unchanged.
 func FuzzTokens(f *testing.F) {
-	for _, text := range []string{"plain\r\n\t\b", "\x1b[31mred\x1b[0m\x1b[K", "\x1b]0;t\a\x9b2J\u009b\u202e", "\x1b[\x1b[3\x1b[1;1m", "\xe2\x82\xac\xe2\x82", "\x1bPq\x1b\\\x1bkx"} {
+	for _, text := range []string{"plain\r\n\t\b", "\x1b[31mred\x1b[0m\x1b[K", "\x1b]0;t\a\x9b2J\u009b\u202e", "\x1b[\x1b[3\x1b[1;1m",
+		"\xe2\x82\xac\xe2\x82", "\x1bPq\x1b\\\x1bkx"} {
 		f.Add(text, uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, text string, n uint8) {
@@ -69,7 +71,8 @@ func FuzzTokens(f *testing.F) {
 		if got := plain(pieces); got != plain(whole) {
 			t.Fatalf("%q in pieces, %q whole", pieces, whole)
 		}
-		if got := strings.NewReplacer("<", "", ">", "").Replace(strings.Join(whole, "")); got != strings.NewReplacer("<", "", ">", "").Replace(text) {
+		if got := strings.NewReplacer("<", "", ">", "").Replace(strings.Join(whole, "")); got != strings.NewReplacer("<", "", ">",
+			"").Replace(text) {
 			t.Fatalf("%q became %q", text, whole)
 		}
 	})

@@ -56,7 +56,8 @@ func Create(ctx context.Context, path, statements string) error {
 }
 
 // Advice is the remedy for a damaged log.
-const Advice = "move it, its -wal and the log's -checkpoint and -acknowledged files away as evidence; a log of one file starts anew in its place, or put a backup there; " +
+const Advice = "move it, its -wal and the log's -checkpoint and -acknowledged files away as evidence; a log of one file starts anew in " +
+	"its place, or put a backup there; " +
 	"what is whole of it is read by sandboxmcp audit export --damaged --format jsonl FILE"
 
 var errEmpty = errors.New("the file is empty, which a log never is: " + Advice)

@@ -13,7 +13,8 @@ func TestOverwrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ old, fresh, want string }{
-		{"two", "TWO", "one two three two"}, {"three", "four", "one two three two"}, {"none", "NONE", "one two three two"}, {"three", "THREE", "one two THREE two"},
+		{"two", "TWO", "one two three two"}, {"three", "four", "one two three two"}, {"none", "NONE", "one two three two"},
+		{"three", "THREE", "one two THREE two"},
 	} {
 		err := Overwrite(path, []byte(tt.old), []byte(tt.fresh))
 		got, _ := os.ReadFile(path)

@@ -40,7 +40,8 @@ func ReadSmall(path string, max int64) ([]byte, error) {
 // OpenIn opens a regular file with the functions of package os, or of an os.Root, and neither opens nor waits for
 // anything else. It checks before opening, since opening a device can have effects, and again afterwards, since the
 // file may have been replaced. The path may have links.
-func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
+func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File,
+	fs.FileInfo, error) {
 	info, err := stat(name)
 	if err == nil {
 		err = checkRegular(info)

@@ -167,7 +167,8 @@ func TestLockFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if f, err := LockFile(t.Context(), path, false, wait); !errors.Is(err, ErrLocked) || time.Since(start) != wait || !strings.Contains(err.Error(), "waited 10s") {
+		if f, err := LockFile(t.Context(), path, false, wait); !errors.Is(err, ErrLocked) || time.Since(start) != wait ||
+			!strings.Contains(err.Error(), "waited 10s") {
 			t.Errorf("while it is locked: got %v, %v after %v", f, err, time.Since(start))
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -221,8 +222,9 @@ func TestLockDir(t *testing.T) {
 
 func TestDatabase(t *testing.T) {
 	for path, want := range map[string]string{
-		"/a/b.db": "file:///a/b.db?mode=rw&_pragma=busy_timeout(2000)&x=1", "/a b?mode=ro#%": "file:///a%20b%3Fmode=ro%23%25?mode=rw&_pragma=busy_timeout(2000)&x=1",
-		"C:/a": "file:///C:/a?mode=rw&_pragma=busy_timeout(2000)&x=1",
+		"/a/b.db":        "file:///a/b.db?mode=rw&_pragma=busy_timeout(2000)&x=1",
+		"/a b?mode=ro#%": "file:///a%20b%3Fmode=ro%23%25?mode=rw&_pragma=busy_timeout(2000)&x=1",
+		"C:/a":           "file:///C:/a?mode=rw&_pragma=busy_timeout(2000)&x=1",
 	} {
 		if got := DataSource(path, 2*time.Second, "x=1"); got != want {
 			t.Errorf("%q: got %s, want %s", path, got, want)

@@ -56,14 +56,16 @@ func (s *witnessClient) pushCheckpoint(ctx context.Context, log Log) ([]byte, er
 			return nil, err
 		}
 		if old > size {
-			return nil, fmt.Errorf("the witness says that it has signed %d rows, and the log has a checkpoint of %d: %w (or the witness lies: ask who runs it)", old, size, audit.ErrOlder)
+			return nil, fmt.Errorf("the witness says that it has signed %d rows, and the log has a checkpoint of %d: %w (or the witness lies: "+
+				"ask who runs it)", old, size, audit.ErrOlder)
 		}
 		signatures, has, err := s.requestSignature(ctx, log, text, old, size)
 		if err != nil || signatures != nil {
 			return signatures, err
 		}
 		if has == old {
-			return nil, fmt.Errorf("the witness refuses the size that it names itself, %d rows: the log has other rows up to there, or the witness lies", old)
+			return nil, fmt.Errorf("the witness refuses the size that it names itself, %d rows: the log has other rows up to there, or the "+
+				"witness lies", old)
 		}
 		old = has
 	}
@@ -71,7 +73,8 @@ func (s *witnessClient) pushCheckpoint(ctx context.Context, log Log) ([]byte, er
 }
 
 // requestSignature sends a request. has is the size that the witness has signed, if it differs from old.
-func (s *witnessClient) requestSignature(ctx context.Context, log Log, text []byte, old, size int64) (signatures []byte, has int64, err error) {
+func (s *witnessClient) requestSignature(ctx context.Context, log Log, text []byte, old, size int64) (signatures []byte, has int64,
+	err error) {
 	proof, err := log.Consistency(ctx, old, size)
 	if err != nil {
 		return nil, 0, err

@@ -56,7 +56,8 @@ func Parse(text string) (Place, error) {
 		p.Name, p.store = text, fileStore(text)
 		return p, nil
 	}
-	return p, fmt.Errorf("%q is not a place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
+	return p, fmt.Errorf("%q is not a place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY "+
+		"of a witness", where)
 }
 
 // Push sends the log's newest checkpoint to the place, unless the place has it, and returns a witness's signatures, as

@@ -110,7 +110,8 @@ func (s *cosigning) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head, text, ok := strings.Cut(string(body), "\n\n")
 	lines := strings.Split(head, "\n")
 	var old int64
-	if _, err := fmt.Sscanf(lines[0], "old %d", &old); err != nil || !ok || r.Method != http.MethodPost || r.URL.Path != "/prefix/add-checkpoint" {
+	if _, err := fmt.Sscanf(lines[0], "old %d", &old); err != nil || !ok || r.Method != http.MethodPost ||
+		r.URL.Path != "/prefix/add-checkpoint" {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
@@ -247,7 +248,8 @@ func TestStatePutBack(t *testing.T) {
 		}
 		wantPush(t, p, old, audit.ErrOlder.Error())
 		if note, ok, err := p.Stored(t.Context()); ok {
-			r, verifyErr := old.Verify(t.Context(), audit.VerifyOptions{Keys: logKeys, Checkpoints: [][]byte{note}, Names: []string{"the pushed one"}})
+			r, verifyErr := old.Verify(t.Context(), audit.VerifyOptions{Keys: logKeys, Checkpoints: [][]byte{note},
+				Names: []string{"the pushed one"}})
 			if err != nil || verifyErr != nil || r.Bad == nil || !strings.Contains(r.Bad.Why, "the pushed one covers them") {
 				t.Errorf("got %+v, %v, %v", r.Bad, err, verifyErr)
 			}

@@ -86,7 +86,8 @@ func testTricks(t *testing.T, b *bench) {
 			t.Errorf("name %q leaves the workspace", name)
 		}
 	}
-	for _, name := range []string{"plain", "new\nline", "\xff\xfe", "quote'\"", "-rf", "a b", "..dots", "\x1b[31mred", "hard", "cafe\u0301", strings.Repeat("n", 255)} {
+	for _, name := range []string{"plain", "new\nline", "\xff\xfe", "quote'\"", "-rf", "a b", "..dots", "\x1b[31mred", "hard", "cafe\u0301",
+		strings.Repeat("n", 255)} {
 		if f, ok := files[name]; !ok {
 			t.Errorf("%q is not listed", name)
 		} else if text, err := readContent(t, f); err != nil || text != "mine" {
@@ -111,7 +112,8 @@ func testManyFiles(t *testing.T, b *bench) {
 	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
 	s := b.start(t, spec)
 	directories := hosttest.Rounds(10, 100)
-	mustExec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(directories)).mustSucceed(t)
+	mustExec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): "+
+		"os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(directories)).mustSucceed(t)
 	if n := len(filesOf(t, s)); n != directories*1000 {
 		t.Errorf("listed %d", n)
 	}
@@ -123,7 +125,8 @@ func testManyFiles(t *testing.T, b *bench) {
 // testDeep: directories nested deeper than the longest path.
 func testDeep(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
-	o := mustExec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
+	o := mustExec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); "+
+		"os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
 	if o.Stdout != "made\n" {
 		t.Fatalf("%s %s", o.Stdout, o.Stderr)
 	}
@@ -190,7 +193,8 @@ func testSwapped(t *testing.T, b *bench) {
 	if len(files) != 6 {
 		t.Fatalf("listed %v", files)
 	}
-	mustExec(t, s, "bash", "-c", "rm link fifo directory gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir directory; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").mustSucceed(t)
+	mustExec(t, s, "bash", "-c", "rm link fifo directory gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir "+
+		"directory; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").mustSucceed(t)
 	for name, f := range files {
 		if text, err := readContent(t, f); err == nil && text != "mine\n" {
 			t.Errorf("%s: %.80q, want an error", name, text)

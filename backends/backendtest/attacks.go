@@ -87,6 +87,7 @@ func testKernel(t *testing.T, b *bench) {
 	t.Run("files", func(t *testing.T) { b.checkAttacks(t, "kernelfiles.py", nil) })
 	t.Run("privileges", func(t *testing.T) { b.checkAttacks(t, "privileges.py", nil) })
 	t.Run("threads although clone3 is refused", func(t *testing.T) {
-		b.python(t, "import threading\nt = [threading.Thread(target=print, args=(i,)) for i in range(4)]\n[x.start() for x in t]; [x.join() for x in t]").mustSucceed(t)
+		b.python(t, "import threading\nt = [threading.Thread(target=print, args=(i,)) for i in range(4)]\n[x.start() for x in t]; [x.join() "+
+			"for x in t]").mustSucceed(t)
 	})
 }

@@ -117,7 +117,8 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 	isolation, _ := isolationTarget(t, b)
 	t.Setenv("SANDBOXMCP_CANARY", poison()["SANDBOXMCP_CANARY"])
 	container := containerTarget(t)
-	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": container, "network.py": network, "files.py": files, "isolation.py": isolation, "ouruser.py": userTarget(t)}
+	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": container,
+		"network.py": network, "files.py": files, "isolation.py": isolation, "ouruser.py": userTarget(t)}
 	opens := func(b *bench, mode string) {
 		for program, target := range targets {
 			t.Run(mode+"/"+program, func(t *testing.T) {
@@ -143,7 +144,8 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 }
 
 // notHere are errors of a feature that this host lacks, not of a layer that denied it.
-var notHere = []string{"No such file", "No such device", "Protocol not available", "No such process", "File exists", "Device or resource busy"}
+var notHere = []string{"No such file", "No such device", "Protocol not available", "No such process", "File exists",
+	"Device or resource busy"}
 
 func checkOpened(t *testing.T, r report) {
 	switch {

@@ -31,7 +31,8 @@ func project(t *testing.T) string {
 		}
 	}
 	for _, err := range []error{
-		os.Chmod(filepath.Join(dir, "a/tool"), 0o755), os.Mkdir(filepath.Join(dir, "empty"), 0o750), os.Symlink("a/file", filepath.Join(dir, "link")),
+		os.Chmod(filepath.Join(dir, "a/tool"), 0o755), os.Mkdir(filepath.Join(dir, "empty"), 0o750),
+		os.Symlink("a/file", filepath.Join(dir, "link")),
 		syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644),
 	} {
 		if err != nil {
@@ -168,9 +169,12 @@ func testChanges(t *testing.T, b *bench) {
 		{"what was added is removed", `echo x >x; mkdir y; echo z >y/z; rm -r x y; mv given g; mv g given`, nil},
 		{"files of tools", `cd; echo x >.history; mkdir -p .cache ${XDG_CACHE_HOME:-.}/x`, nil},
 		{"a FIFO", `mkfifo p; rm fifo 2>/dev/null || true`, map[string]string{"p": "prw-r--r--"}},
-		{"names", `echo x >$'new\nline'; echo x >` + long + `; echo x >$'\xff\xfe'; echo x >'a:b,c\d'; mkdir -p ` + deep + `; echo x >` + deep + `/x`,
-			map[string]string{"new\nline": "-rw-r--r-- x", long: "-rw-r--r-- x", "\xff\xfe": "-rw-r--r-- x", `a:b,c\d`: "-rw-r--r-- x", deep + "/x": "-rw-r--r-- x"}},
-		{"closed", `mkdir -p c/d; echo x >c/d/x; chmod 0 c/d/x c/d c a/file`, map[string]string{"c": "d---------", "c/d": "d---------", "c/d/x": "---------- x", "a/file": "---------- in a"}},
+		{"names", `echo x >$'new\nline'; echo x >` + long + `; echo x >$'\xff\xfe'; echo x >'a:b,c\d'; mkdir -p ` + deep + `; echo x >` + deep +
+			`/x`,
+			map[string]string{"new\nline": "-rw-r--r-- x", long: "-rw-r--r-- x", "\xff\xfe": "-rw-r--r-- x", `a:b,c\d`: "-rw-r--r-- x",
+				deep + "/x": "-rw-r--r-- x"}},
+		{"closed", `mkdir -p c/d; echo x >c/d/x; chmod 0 c/d/x c/d c a/file`, map[string]string{"c": "d---------", "c/d": "d---------",
+			"c/d/x": "---------- x", "a/file": "---------- in a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := project(t)
@@ -196,7 +200,8 @@ func testChanges(t *testing.T, b *bench) {
 		spec := b.proposing(dir)
 		spec.Language = "python"
 		s := b.start(t, spec)
-		mustExec(t, s, "python", "-c", "import os\nfor i in range(2500): os.mkdir('d'); os.chdir('d')\nopen('deepest', 'w').close()").mustSucceed(t)
+		mustExec(t, s, "python", "-c", "import os\nfor i in range(2500): os.mkdir('d'); os.chdir('d')\nopen('deepest', 'w').close()").mustSucceed(
+			t)
 		deepest, all := 0, 0
 		if err := s.Files().Changes(t.Context(), func(c backends.Change) error {
 			deepest, all = max(deepest, len(c.Name)), all+1
@@ -252,7 +257,8 @@ func testChanges(t *testing.T, b *bench) {
 				t.Errorf("%s: it started", name)
 			}
 		}
-		if err := b.start(t, b.specWithWorkspace(backends.Mount{Host: dir})).Files().Changes(t.Context(), nil); !errors.Is(err, backends.ErrNotProposed) {
+		if err := b.start(t, b.specWithWorkspace(backends.Mount{Host: dir})).Files().Changes(t.Context(), nil); !errors.Is(err,
+			backends.ErrNotProposed) {
 			t.Errorf("changes of a workspace that is not proposed: %v", err)
 		}
 	})
@@ -343,7 +349,8 @@ for fd in attempt("list", os.listdir, "/proc/1/fd") or ():
 		}
 	}
 	delete(got, "fifo")
-	want := map[string]string{"a/tool.old": "-rwxr-xr-x #!/bin/sh", "a/tool": "removed", ".wh.given": "-rw-r--r-- ", "a/.wh..wh..opq": "-rw-r--r-- ", "opaque": "drwxr-xr-x"}
+	want := map[string]string{"a/tool.old": "-rwxr-xr-x #!/bin/sh", "a/tool": "removed", ".wh.given": "-rw-r--r-- ",
+		"a/.wh..wh..opq": "-rw-r--r-- ", "opaque": "drwxr-xr-x"}
 	if _, gone := got["a/tool"]; !gone {
 		delete(want, "a/tool")
 	}
@@ -357,9 +364,11 @@ func testHostChanges(t *testing.T, b *bench) {
 	spec := b.proposing(dir)
 	spec.Keep = true
 	s := b.start(t, spec)
-	mustExec(t, s, "bash", "-ec", "ls -R >/dev/null; echo x >a/b/new; rm many/one; exec 3<a/file; stat nothing >/dev/null 2>&1 || true").mustSucceed(t)
+	mustExec(t, s, "bash", "-ec", "ls -R >/dev/null; echo x >a/b/new; rm many/one; exec 3<a/file; stat nothing >/dev/null "+
+		"2>&1 || true").mustSucceed(t)
 	for _, err := range []error{
-		os.RemoveAll(filepath.Join(dir, "a")), os.Remove(filepath.Join(dir, "many/one")), os.WriteFile(filepath.Join(dir, "same"), []byte("other"), 0o644),
+		os.RemoveAll(filepath.Join(dir, "a")), os.Remove(filepath.Join(dir, "many/one")),
+		os.WriteFile(filepath.Join(dir, "same"), []byte("other"), 0o644),
 		os.Rename(filepath.Join(dir, "deep"), filepath.Join(dir, "deeper")), os.Mkdir(filepath.Join(dir, "nothing"), 0o755),
 	} {
 		if err != nil {
@@ -393,7 +402,8 @@ func testGitChanges(t *testing.T, b *bench) {
 		b.skipMissing(t, "git", "no git inside")
 	}
 	const git = `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; set -e; `
-	mustExec(t, s, "bash", "-c", git+"git init -q; git add -A; git commit -qm one; echo more >>a/file; git status --short; git commit -qam two; git log --oneline | wc -l").mustSucceed(t)
+	mustExec(t, s, "bash", "-c", git+"git init -q; git add -A; git commit -qm one; echo more >>a/file; git status --short; git commit -qam "+
+		"two; git log --oneline | wc -l").mustSucceed(t)
 	changes := changesOf(t, s, dir)
 	if changes["a/file"] != "-rw-r--r-- in amore" || changes[".git/HEAD"] == "" || changes["same"] != "" {
 		t.Errorf("got %v", changes)

@@ -133,7 +133,8 @@ func testRequire(t *testing.T, b *bench, c backends.Containment) {
 // engineSockets returns the usual sockets of container engines: a program that can connect to one is root on its
 // host.
 func engineSockets() []string {
-	return []string{"/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/host/run/docker.sock"}
+	return []string{"/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock",
+		"/run/crio/crio.sock", "/host/run/docker.sock"}
 }
 
 // containerTarget starts a listener that is independent of this host's services.
@@ -149,7 +150,8 @@ func testContainer(t *testing.T, b *bench) {
 	b.checkAttacks(t, "container.py", containerTarget(t))
 	t.Run("the first process goes on", func(t *testing.T) {
 		s := b.session(t, "python")
-		o := mustExec(t, s, "python", "-c", "import os, signal\nfor n in sorted(signal.valid_signals()):\n  for _ in range(3):\n    try: os.kill(1, n)\n    except OSError: pass\nprint('sent')")
+		o := mustExec(t, s, "python", "-c", "import os, signal\nfor n in sorted(signal.valid_signals()):\n  for _ in range(3):\n    try: "+
+			"os.kill(1, n)\n    except OSError: pass\nprint('sent')")
 		if o.mustSucceed(t).Stdout != "sent\n" {
 			t.Errorf("got %q", o.Stdout)
 		}

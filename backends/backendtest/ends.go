@@ -83,7 +83,8 @@ func testTimeout(t *testing.T, b *bench) {
 	for _, c := range []struct{ name, language, program string }{
 		{"busy", "python", "while True: pass"},
 		{"asleep", "shell", "echo ready; sleep 1000"},
-		{"ignores SIGTERM", "python", "import signal, time\nfor s in range(1, 65):\n  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\ntime.sleep(1000)"},
+		{"ignores SIGTERM", "python", "import signal, time\nfor s in range(1, 65):\n  try: signal.signal(s, signal.SIG_IGN)\n  except " +
+			"(OSError, ValueError): pass\ntime.sleep(1000)"},
 		{"stops itself", "python", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"},
 		{"closed its streams", "python", "import os, time; [os.close(i) for i in range(3)]; time.sleep(1000)"},
 		{"swallows exceptions", "python", "import time\nwhile True:\n  try: time.sleep(1000)\n  except BaseException: pass"},
@@ -182,7 +183,8 @@ func testCancel(t *testing.T, b *bench) {
 		for range 8 {
 			ctx, cancel := context.WithCancel(t.Context())
 			out := onWrite{cancel: cancel}
-			r, err := b.start(t, b.spec("shell")).Exec(ctx, backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}}, backends.Streams{Stdout: &out})
+			r, err := b.start(t, b.spec("shell")).Exec(ctx, backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}},
+				backends.Streams{Stdout: &out})
 			if err != nil || r.Ended != backends.EndedCancelled || out.String() != "begun\n" {
 				t.Errorf("ended %s with %q, %v", r.Ended, out.String(), err)
 			}

@@ -32,7 +32,8 @@ func testFiles(t *testing.T, b *bench) {
 		}
 		target := userTarget(t)
 		before := describeTarget(t, target)
-		b.checkAttacks(t, "ouruser.py", target, backends.Mount{Host: filepath.Dir(target["shown"].(string)), Inside: filepath.Dir(target["shown"].(string))})
+		b.checkAttacks(t, "ouruser.py", target, backends.Mount{Host: filepath.Dir(target["shown"].(string)),
+			Inside: filepath.Dir(target["shown"].(string))})
 		if after := describeTarget(t, target); after != before {
 			t.Errorf("files of the host were %s, and are %s", before, after)
 		}

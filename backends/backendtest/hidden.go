@@ -24,7 +24,8 @@ func newHiddenFiles(t *testing.T) hiddenFiles {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := hiddenFiles{dir: dir, hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "b c/log.db"), filepath.Join(dir, "not/there")}}
+	h := hiddenFiles{dir: dir, hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "b c/log.db"),
+		filepath.Join(dir, "not/there")}}
 	for _, sub := range []string{"a", "a/state", "a/state/keys", "b c"} {
 		os.Mkdir(filepath.Join(dir, sub), 0o755)
 		os.Chmod(filepath.Join(dir, sub), 0o755)

@@ -54,7 +54,8 @@ func scenarios() []scenario {
 			tryExec(t, s, backends.Command{Args: []string{"/no/such/" + word}}, nil)
 		}},
 		{"shared objects", false, func(t *testing.T, s backends.Sandbox, word string) {
-			mustExec(t, s, "python", "-c", "import ctypes; c = ctypes.CDLL(None); print(c.shmget(0, 4096, 0o1600), c.semget(0, 1, 0o1600), c.msgget(0, 0o1600), "+
+			mustExec(t, s, "python", "-c", "import ctypes; c = ctypes.CDLL(None); print(c.shmget(0, 4096, 0o1600), c.semget(0, 1, 0o1600), "+
+				"c.msgget(0, 0o1600), "+
 				"c.mq_open(b'/x', 0o102, 0o600, None) if hasattr(c, 'mq_open') else 0)").mustSucceed(t)
 		}},
 		{"sealed directories", false, func(t *testing.T, s backends.Sandbox, word string) {

@@ -105,7 +105,8 @@ func testLimits(t *testing.T, b *bench) {
 		// The default suffices for thread pools of many cores, with their open files.
 		spec := b.spec("python")
 		spec.Limits = backends.Limits{}
-		o = b.run(t, spec, "import threading, resource\nstop = threading.Event()\nall = [threading.Thread(target=stop.wait) for _ in range(200)]\n"+
+		o = b.run(t, spec, "import threading, resource\nstop = threading.Event()\nall = [threading.Thread(target=stop.wait) for _ in "+
+			"range(200)]\n"+
 			"for one in all: one.start()\nstop.set()\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 1024)\n")
 		if o.Ended != backends.EndedOK || o.Stdout != "True\n" {
 			t.Errorf("200 threads: %+v %q %s", o.Ended, o.Stdout, o.Stderr)
@@ -117,7 +118,8 @@ func testLimits(t *testing.T, b *bench) {
 func testMemory(t *testing.T, b *bench) {
 	const limit, bound = 96 << 20, 700 << 20
 	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: time.Hour, Processes: 30}
-	for _, kind := range []string{"anonymous", "children", "leaderless", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
+	for _, kind := range []string{"anonymous", "children", "leaderless", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv",
+		"huge_child_of_small", "stack", "threads_arenas"} {
 		b.runParallel(t, kind, func(t *testing.T) {
 			counted := kind == "socket_buffers" && b.promises(backends.LayerNet) // the kernel charges each one
 			if !b.o.Cgroup && (kind == "memfd_in_flight" || kind == "socket_buffers" && !counted) {
@@ -188,7 +190,8 @@ func testMemory(t *testing.T, b *bench) {
 		spec := b.spec("node")
 		spec.Limits = limits
 		spec.Limits.RAM = 160 << 20
-		o := mustExec(t, b.start(t, spec), "node", "-e", "const a = []; while (a.length < 100) a.push(Buffer.alloc(10 << 20, 1)); console.log('all')")
+		o := mustExec(t, b.start(t, spec), "node", "-e", "const a = []; while (a.length < 100) a.push(Buffer.alloc(10 << 20, 1)); "+
+			"console.log('all')")
 		if o.Ended != backends.EndedOOM || o.Stdout != "" {
 			t.Errorf("ended %s %s %s, %q %.300s", o.Ended, o.Limit, o.Signal, o.Stdout, o.Stderr)
 		}

@@ -136,7 +136,8 @@ func testMains(t *testing.T, b *bench) {
 		word := ulid.Make().String()
 		m := startInterpreter(t.Context(), t, s)
 		m.evaluate(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
-		hosttest.Until(t, "it has started", func() bool { return len(processesWith(word)) > 0 }) // between two execs a process has no command line
+		// between two execs a process has no command line
+		hosttest.Until(t, "it has started", func() bool { return len(processesWith(word)) > 0 })
 		m.channel.Close()
 		<-m.ended
 		hosttest.Until(t, "it has ended", func() bool { return len(processesWith(word)) == 0 })

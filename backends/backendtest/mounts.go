@@ -77,7 +77,8 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	})
 	t.Run("links in it lead nowhere else", func(t *testing.T) {
 		dir, other := makeSharedDir(t), makeSharedDir(t)
-		for name, to := range map[string]string{"abs": filepath.Join(other, "given"), "shadow": "/etc/shadow", "up": "../../../../../../etc/shadow", "directory": other} {
+		for name, to := range map[string]string{"abs": filepath.Join(other, "given"), "shadow": "/etc/shadow",
+			"up": "../../../../../../etc/shadow", "directory": other} {
 			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +97,8 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 			t.Skip("refused: ", err)
 		}
 		defer s.Close()
-		o := mustExec(t, s, "bash", "-c", "echo x 2>/dev/null >/hostdev/shm/owned && echo wrote; cat /hostdev/kmsg 2>/dev/null | head -c 1; head -c 1 /hostdev/vda 2>/dev/null")
+		o := mustExec(t, s, "bash", "-c", "echo x 2>/dev/null >/hostdev/shm/owned && echo wrote; cat /hostdev/kmsg 2>/dev/null | head -c 1; "+
+			"head -c 1 /hostdev/vda 2>/dev/null")
 		if o.Stdout != "" {
 			t.Errorf("got %q", o.Stdout)
 		}
@@ -142,7 +144,8 @@ func testRights(t *testing.T, b *bench) {
 		if err := os.Chmod(file, mode|0o777); err != nil {
 			t.Fatal(err)
 		}
-		mounted, workspace := b.specWithMount(backends.Mount{Host: dir, Inside: "/data", Write: true}), b.specWithWorkspace(backends.Mount{Host: dir, Write: true})
+		mounted, workspace := b.specWithMount(backends.Mount{Host: dir, Inside: "/data", Write: true}),
+			b.specWithWorkspace(backends.Mount{Host: dir, Write: true})
 		for _, spec := range []backends.Spec{mounted, workspace} {
 			err := b.startRefused(t, spec)
 			refusal, is := errors.AsType[*backends.Refusal](err)

@@ -52,7 +52,8 @@ func testSessions(t *testing.T, b *bench) {
 		spec.Limits.Wall = 300 * time.Millisecond
 		s := b.start(t, spec)
 		o, err := tryExec(t, s, backends.Command{Endless: true, Args: []string{"bash", "-c",
-			"pwd; echo $HOME $USER; echo one >file; cat ~/file; chmod +x file && ls -d /workspace; test -x " + backends.GuestPath + " && echo shown; sleep 1; echo after its time"}}, nil)
+			"pwd; echo $HOME $USER; echo one >file; cat ~/file; chmod +x file && ls -d /workspace; test -x " + backends.GuestPath +
+				" && echo shown; sleep 1; echo after its time"}}, nil)
 		want := "/home/user\n/home/user user\none\n/workspace\nshown\nafter its time\n"
 		if err != nil || o.Ended != backends.EndedOK || o.Stdout != want || o.Contained.PID < 2 {
 			t.Errorf("got %q, %s, %q, %v", o.Stdout, o.Ended, o.Stderr, err)
@@ -131,7 +132,8 @@ func testSessions(t *testing.T, b *bench) {
 		var out lockedBuffer
 		done := make(chan error)
 		go func() {
-			_, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo begun; until [ -e flag ]; do sleep 0.05; done; echo seen"}}, backends.Streams{Stdout: &out})
+			_, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c",
+				"echo begun; until [ -e flag ]; do sleep 0.05; done; echo seen"}}, backends.Streams{Stdout: &out})
 			done <- err
 		}()
 		out.waitFor(t, "begun")

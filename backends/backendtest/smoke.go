@@ -32,7 +32,8 @@ func testSmoke(t *testing.T, b *bench) {
 	})
 	t.Run("ends", func(t *testing.T) {
 		s := b.session(t, "shell")
-		if o := mustExec(t, s, "bash", "-c", "echo out; echo err >&2; exit 7"); o.Ended != backends.EndedExit || o.ExitCode != 7 || o.Stdout != "out\n" || o.Stderr != "err\n" {
+		if o := mustExec(t, s, "bash", "-c", "echo out; echo err >&2; exit 7"); o.Ended != backends.EndedExit || o.ExitCode != 7 ||
+			o.Stdout != "out\n" || o.Stderr != "err\n" {
 			t.Errorf("exit 7: %+v", o)
 		}
 		if o := mustExec(t, s, "bash", "-c", "kill -9 $$; sleep 5"); o.Ended != backends.EndedSignal || o.Signal != "SIGKILL" {

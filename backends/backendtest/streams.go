@@ -70,7 +70,8 @@ func testStreams(t *testing.T, b *bench) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "while echo " + word + "; do :; done"}}, backends.Streams{Stdout: w})
+			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "while echo " + word + "; do :; done"}},
+				backends.Streams{Stdout: w})
 			if err != nil || r.Ended != backends.EndedTimeout {
 				t.Errorf("ended %s, %v", r.Ended, err)
 			}
@@ -172,7 +173,8 @@ func testFlood(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
 	putPrograms(t, s, "flood.py")
 	out, errs := &hashWriter{h: sha256.New()}, &hashWriter{h: sha256.New()}
-	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "flood.py", fmt.Sprint(flood)}}, backends.Streams{Stdout: out, Stderr: errs})
+	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "flood.py", fmt.Sprint(flood)}},
+		backends.Streams{Stdout: out, Stderr: errs})
 	if err != nil || r.Ended != backends.EndedOK {
 		t.Fatalf("ended %s %s, %v", r.Ended, r.Limit, err)
 	}

@@ -108,7 +108,8 @@ func testTerminal(t *testing.T, b *bench) {
 	})
 	t.Run("resized", func(t *testing.T) {
 		// A shell may lose a signal that comes while it runs the previous one's trap.
-		s := startTerminal(t, b, "n=0; trap 'stty size; n=$((n + 1))' WINCH; echo ready; while [ $n -lt 1 ]; do sleep 0.05; done; echo once; while [ $n -lt 2 ]; do sleep 0.05; done; echo over")
+		s := startTerminal(t, b, "n=0; trap 'stty size; n=$((n + 1))' WINCH; echo ready; while [ $n -lt 1 ]; do sleep 0.05; done; echo once; "+
+			"while [ $n -lt 2 ]; do sleep 0.05; done; echo over")
 		s.waitForText("ready\r\n")
 		s.resized <- backends.Size{Columns: 81, Rows: 25}
 		s.waitForText("25 81\r\nonce\r\n")

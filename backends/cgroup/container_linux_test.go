@@ -19,17 +19,23 @@ func TestContainersLimits(t *testing.T) {
 		err     error
 		madeFor bool
 	}{
-		{"all, v2", true, map[string]string{"memory.max": own, "pids.max": "64", "cpu.max": "50000 100000"}, []string{"memory", "pids", "cpu"}, nil, true},
+		{"all, v2", true, map[string]string{"memory.max": own, "pids.max": "64", "cpu.max": "50000 100000"}, []string{"memory", "pids", "cpu"},
+			nil, true},
 		{"not handed down, v2", true, map[string]string{"memory.max": own, "pids.max": "64"}, []string{"memory", "pids"}, nil, true},
 		{"no quota, v2", true, map[string]string{"memory.max": own, "pids.max": "max", "cpu.max": "max 100000"}, []string{"memory"}, nil, true},
 		{"none, v2", true, map[string]string{"memory.max": "max", "pids.max": "max", "cpu.max": "max 100000"}, nil, ErrUnlimited, false},
-		{"the engine's own, v2", true, map[string]string{"memory.max": "3221225472", "pids.max": "max", "cpu.max": "max 100000"}, []string{"memory"}, nil, false},
+		{"the engine's own, v2", true, map[string]string{"memory.max": "3221225472", "pids.max": "max", "cpu.max": "max 100000"},
+			[]string{"memory"}, nil, false},
 		{"covered by the server, v2", true, map[string]string{"memory.max": "536870912"}, []string{"memory"}, nil, true},
 		{"less than asked for, v2", true, map[string]string{"memory.max": "536870911"}, []string{"memory"}, nil, false},
-		{"all, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "64", "cpu.cfs_quota_us": "50000"}, []string{"memory", "pids", "cpu"}, nil, true},
-		{"no quota, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "max", "cpu.cfs_quota_us": "-1"}, []string{"memory"}, nil, true},
-		{"none, v1", false, map[string]string{"memory.limit_in_bytes": "9223372036854771712", "pids.max": "max", "cpu.cfs_quota_us": "-1"}, nil, ErrUnlimited, false},
-		{"the engine's own, v1", false, map[string]string{"memory.limit_in_bytes": "3221225472", "pids.max": "1000", "cpu.cfs_quota_us": "-1"}, []string{"memory", "pids"}, nil, false},
+		{"all, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "64", "cpu.cfs_quota_us": "50000"},
+			[]string{"memory", "pids", "cpu"}, nil, true},
+		{"no quota, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "max", "cpu.cfs_quota_us": "-1"}, []string{"memory"},
+			nil, true},
+		{"none, v1", false, map[string]string{"memory.limit_in_bytes": "9223372036854771712", "pids.max": "max", "cpu.cfs_quota_us": "-1"}, nil,
+			ErrUnlimited, false},
+		{"the engine's own, v1", false, map[string]string{"memory.limit_in_bytes": "3221225472", "pids.max": "1000", "cpu.cfs_quota_us": "-1"},
+			[]string{"memory", "pids"}, nil, false},
 		{"nothing to be read", false, nil, nil, ErrUnlimited, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

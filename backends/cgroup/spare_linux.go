@@ -57,7 +57,8 @@ const maxCharged = 4 << 20 // bytes
 // resetCounters resets the counters. Charged memory would count as the next sandbox's: file pages that the last sandbox
 // read first, and each CPU's reserve of 256 KiB.
 func (g *Group) resetCounters() bool {
-	return g.Usage() <= maxCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
+	return g.Usage() <= maxCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil &&
+		g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
 
 func (s *spares) close() {

@@ -85,7 +85,8 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	if err := g.Limit(Bounds{Memory: 64 << 20, CPU: 0.5, Tasks: 7}); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int64{"memory": g.readNumber("memory", "memory.limit_in_bytes", ""), "cpu": g.readNumber("cpu", "cpu.cfs_quota_us", ""), "pids": g.readNumber("pids", "pids.max", "")}
+	got := map[string]int64{"memory": g.readNumber("memory", "memory.limit_in_bytes", ""), "cpu": g.readNumber("cpu", "cpu.cfs_quota_us", ""),
+		"pids": g.readNumber("pids", "pids.max", "")}
 	if want := map[string]int64{"memory": 64 << 20, "cpu": 50_000, "pids": 7}; !maps.Equal(got, want) {
 		t.Errorf("limits: got %v, want %v", got, want)
 	}

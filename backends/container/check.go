@@ -20,7 +20,8 @@ func CheckGPUs(gpus []string) error {
 		return nil
 	}
 	refuse := func(why string) error {
-		return backends.Refuse(why, "use ", remedy.GPUs.With("all"), ", ", remedy.GPUs.With("none"), ", or indices such as ", remedy.GPUs.With("0,1"))
+		return backends.Refuse(why, "use ", remedy.GPUs.With("all"), ", ", remedy.GPUs.With("none"), ", or indices such as ",
+			remedy.GPUs.With("0,1"))
 	}
 	for i, gpu := range gpus {
 		if !gpuIndex().MatchString(gpu) {

@@ -321,11 +321,13 @@ func initMain() error {
 		}
 		conn = c
 	}
-	facts := call.Facts{PID: 1, Hostname: hostname, Seccomp: true, NoNewPrivs: os.Getenv("ORDER") != "be loose", Runtime: backends.Runtime{Name: os.Getenv("LANGUAGE"), Path: "/bin/it"}}
+	facts := call.Facts{PID: 1, Hostname: hostname, Seccomp: true, NoNewPrivs: os.Getenv("ORDER") != "be loose",
+		Runtime: backends.Runtime{Name: os.Getenv("LANGUAGE"), Path: "/bin/it"}}
 	if os.Getenv("ORDER") == "no runtime" {
 		facts.Runtime = backends.Runtime{Why: remedy.Text{"nowhere to be found"}}
 	}
-	err := call.Serve(context.Background(), conn, facts, func(backends.Spec) {}, func(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	err := call.Serve(context.Background(), conn, facts, func(backends.Spec) {}, func(_ context.Context, spec backends.Spec) (backends.Sandbox,
+		error) {
 		switch os.Getenv("ORDER") {
 		case "refuse":
 			return nil, &backends.Refusal{Layer: backends.LayerLandlock, Reason: "not here"}

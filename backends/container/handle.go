@@ -58,7 +58,8 @@ func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) err
 	if err != nil {
 		return nil, err
 	}
-	h := &initHandle{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}), release: done}
+	h := &initHandle{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}),
+		release: done}
 	got := make(chan error)
 	go func() {
 		err := get(h)

@@ -17,7 +17,8 @@ const never = "never"
 func (b *Backend) image(ctx context.Context, s *engineState, language, policy string) (Image, error) {
 	reference := b.config.Images[language]
 	if reference == "" {
-		return Image{}, backends.Refuse(fmt.Sprintf("there is no image for language %q", language), "name one under ", remedy.Setting.With("images"))
+		return Image{}, backends.Refuse(fmt.Sprintf("there is no image for language %q", language), "name one under ",
+			remedy.Setting.With("images"))
 	}
 	image, err := b.engine.Image(ctx, reference)
 	if errors.Is(err, ErrNoImage) && policy != never {
@@ -45,7 +46,8 @@ func (b *Backend) image(ctx context.Context, s *engineState, language, policy st
 
 func (b *Backend) noImage(language, why string) error {
 	return backends.Refuse(fmt.Sprintf("%s does not have image %s, %s", b.Name(), b.config.Images[language], why),
-		remedy.Command.With(fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language)))
+		remedy.Command.With(fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(),
+			language)))
 }
 
 // imageTitle names an image in results: the configured reference, and its digest or id.

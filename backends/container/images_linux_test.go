@@ -36,7 +36,8 @@ func TestPull(t *testing.T) {
 			s.Close()
 		}
 		var refusal *backends.Refusal
-		if tt.want == "" && (err != nil || len(lines) == 0) || tt.want != "" && (!errors.As(err, &refusal) || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && (err != nil || len(lines) == 0) || tt.want != "" &&
+			(!errors.As(err, &refusal) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, and %q was said", tt.name, err, lines)
 		}
 		closeAndCheck(t, b, d)

@@ -117,7 +117,8 @@ func (v evidence) missingReason(layer string) string {
 	case layer == backends.LayerNet && !onlyLoopback(f.Interfaces) && len(f.Probed) == 0:
 		return fmt.Sprintf("it has network interfaces: %v", f.Interfaces)
 	case layer == backends.LayerNet && len(f.Answered) > 0 && len(v.ports) > 0:
-		return fmt.Sprintf("the network policy is not enforced, %s answered: programs can have no internet sockets, and so no gateway", strings.Join(f.Answered, ", "))
+		return fmt.Sprintf("the network policy is not enforced, %s answered: programs can have no internet sockets, and so no gateway",
+			strings.Join(f.Answered, ", "))
 	case layer == backends.LayerUTS && f.Hostname != hostname:
 		return "the host name is " + f.Hostname
 	case layer == backends.LayerCgroupNS && !f.CgroupRoot:

@@ -36,7 +36,8 @@ func inForce(layers []backends.Layer) (names []string) {
 }
 
 func TestLayers(t *testing.T) {
-	all := []string{backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet, backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS}
+	all := []string{backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet, backends.LayerIPC, backends.LayerUTS,
+		backends.LayerCgroupNS}
 	without := func(name string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
 	}
@@ -169,7 +170,8 @@ func TestHostUID(t *testing.T) {
 }
 
 func TestMergeLayers(t *testing.T) {
-	got := mergeLayers(goodEvidence().layers(), goodEvidence().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true}, {Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
+	got := mergeLayers(goodEvidence().layers(), goodEvidence().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true},
+		{Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
 	var names []string
 	for _, l := range got {
 		names = append(names, l.Name)

@@ -29,7 +29,8 @@ func TestMounts(t *testing.T) {
 	if got, _, err := b.mounts(s, spec); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	for name, m := range map[string]backends.Mount{"reserved": {Host: dir, Inside: InitPath}, "control socket": {Host: engine, Inside: "/data"}} {
+	for name, m := range map[string]backends.Mount{"reserved": {Host: dir, Inside: InitPath},
+		"control socket": {Host: engine, Inside: "/data"}} {
 		if _, _, err := b.mounts(s, backends.Spec{Mounts: []backends.Mount{m}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -154,7 +154,8 @@ func TestBuckets(t *testing.T) {
 	}
 	spec := testSpec()
 	spec.Limits.RAM = 2 * maxKeys << 26
-	if h, _ := b.pool.LeaseItem(poolKey{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
+	if h, _ := b.pool.LeaseItem(poolKey{"shell", "sha256:shell",
+		func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
 		t.Error("the last shape was given up")
 	} else {
 		b.removeLater(h)

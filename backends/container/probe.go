@@ -43,7 +43,8 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 	p.Usable, p.Why = true, remedy.Text{b.describe(s)}
 	if e, is := b.engine.(Advised); is {
 		if missing := e.MissingSetup(ctx); len(missing) > 0 {
-			p.Why = append(p.Why, "; missing: "+strings.Join(missing, ", ")+": ", remedy.Command.With("sandboxmcp setup "+b.Name()), " prints what an administrator applies")
+			p.Why = append(p.Why, "; missing: "+strings.Join(missing, ", ")+": ", remedy.Command.With("sandboxmcp setup "+b.Name()),
+				" prints what an administrator applies")
 		}
 	}
 	return p
@@ -94,7 +95,8 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 	}
 	defer s.Close()
 	var output prefixBuffer
-	r, err := s.Exec(ctx, backends.Command{Args: []string{cmp.Or(programs[language], language), "--version"}}, backends.Streams{Stdout: &output})
+	r, err := s.Exec(ctx, backends.Command{Args: []string{cmp.Or(programs[language], language), "--version"}},
+		backends.Streams{Stdout: &output})
 	t.layers, t.err = r.Contained.Layers, err
 	t.runtime.Version = string(version().Find(output))
 	return t

@@ -109,7 +109,8 @@ func (s *sandbox) lostReason() error {
 
 // completeContainment completes the init's report of a program's containment.
 func (s *sandbox) completeContainment(inner backends.Containment) backends.Containment {
-	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers), PID: inner.PID}
+	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers),
+		PID: inner.PID}
 }
 
 // Limit implements [backends.Sandbox]. If the engine can't change limits, only RAM can be changed, which the init

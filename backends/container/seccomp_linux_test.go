@@ -62,7 +62,8 @@ func makeProfile() *moby.Seccomp {
 // add adds the permitted uses of partly allowed calls.
 func add(p *moby.Seccomp) *moby.Seccomp {
 	allow := func(name string, args ...specs.LinuxSeccompArg) {
-		p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}})
+		p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow,
+			Args: args}})
 	}
 	equal := func(index uint, v uint64) specs.LinuxSeccompArg {
 		return specs.LinuxSeccompArg{Index: index, Value: v, Op: specs.OpEqualTo}
@@ -74,7 +75,8 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 		unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 	allow("clone", masked(0, newNamespaces, 0))
 	enosys := uint(unix.ENOSYS) // a filter can't read its flags; programs fall back to clone
-	p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys}})
+	p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActErrno,
+		ErrnoRet: &enosys}})
 
 	allow("socket", equal(0, unix.AF_UNIX))
 	allow("socket", equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE))

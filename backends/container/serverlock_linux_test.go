@@ -23,7 +23,8 @@ func TestOrphans(t *testing.T) {
 	clean.close()
 	elsewhere, _ := newServerLock(t.TempDir())
 	dir := func(name string) string {
-		path := filepath.Join(living.runs, name, "of-the-test", "conn") // not a number, unlike the directories that a removed container takes along
+		// not a number, unlike the directories that a removed container takes along
+		path := filepath.Join(living.runs, name, "of-the-test", "conn")
 		os.MkdirAll(path, 0o711)
 		return path
 	}

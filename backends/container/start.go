@@ -230,7 +230,8 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 	facts := h.conn.Facts()
 	if facts.Runtime.Path == "" {
 		return nil, backends.Refuse(fmt.Sprintf("image %s has no %s: %s", p.title, spec.Language, facts.Runtime.Why),
-			remedy.Command.With("sandboxmcp image build --backend "+h.backend.Name()+" "+spec.Language), ", or name another image under ", remedy.Setting.With("images."+spec.Language))
+			remedy.Command.With("sandboxmcp image build --backend "+h.backend.Name()+" "+spec.Language), ", or name another image under ",
+			remedy.Setting.With("images."+spec.Language))
 	}
 	v := evidence{facts: facts, info: p.Info, image: p.title, ports: spec.Gateway, keepID: -1}
 	if e, is := h.backend.engine.(Placed); is {

@@ -23,7 +23,8 @@ import (
 // config returns a configuration for the double, in a state directory of the test's own.
 func config(t *testing.T) Config {
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(), Binary: staticProgram(t)}
+	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(),
+		Binary: staticProgram(t)}
 }
 
 // staticProgram makes a file that could be an init: it has the headers of a program.
@@ -217,11 +218,14 @@ func TestLost(t *testing.T) {
 		want          backends.Result
 		err           string
 	}{
-		{"out of memory", "oom", nil, backends.Result{End: backends.End{Ended: backends.EndedOOM, Limit: "ram", ExitCode: 137, Signal: "SIGKILL"}}, ""},
+		{"out of memory", "oom", nil, backends.Result{End: backends.End{Ended: backends.EndedOOM, Limit: "ram", ExitCode: 137,
+			Signal: "SIGKILL"}}, ""},
 		{"the init ended", "die", nil, backends.Result{}, "while it ran: it ended with code 6"},
 		{"before the program began", "die unseen", nil, backends.Result{}, "is gone: it ended with code 5"},
-		{"removed by somebody", "sleep", func(d *double, s *sandbox) { d.Remove(context.Background(), s.handle.id) }, backends.Result{}, "it was killed"},
-		{"closed", "sleep", func(_ *double, s *sandbox) { s.Close() }, backends.Result{End: backends.End{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}}, ""},
+		{"removed by somebody", "sleep", func(d *double, s *sandbox) { d.Remove(context.Background(), s.handle.id) }, backends.Result{},
+			"it was killed"},
+		{"closed", "sleep", func(_ *double, s *sandbox) { s.Close() },
+			backends.Result{End: backends.End{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDouble()
@@ -231,12 +235,13 @@ func TestLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			input, begun := io.Pipe()
-			r, err := s.Exec(t.Context(), backends.Command{Args: []string{tt.program}}, backends.Streams{Stdin: input, Begun: func(backends.Containment) {
-				begun.Close()
-				if tt.meanwhile != nil {
-					go tt.meanwhile(d, s.(*sandbox))
-				}
-			}})
+			r, err := s.Exec(t.Context(), backends.Command{Args: []string{tt.program}},
+				backends.Streams{Stdin: input, Begun: func(backends.Containment) {
+					begun.Close()
+					if tt.meanwhile != nil {
+						go tt.meanwhile(d, s.(*sandbox))
+					}
+				}})
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got error %v, want %q", err, tt.err)
 			}

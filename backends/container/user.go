@@ -83,7 +83,8 @@ func countSubordinate(r io.Reader, names ...string) (n int) {
 func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity, error) {
 	if maxMapped(info, us) < 1 {
 		return identity{}, backends.Refuse(engine+" maps only its own user into containers: /etc/subuid and /etc/subgid assign it no others",
-			remedy.Command.With("sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"), ", then podman system migrate; or use the process backend")
+			remedy.Command.With("sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"),
+			", then podman system migrate; or use the process backend")
 	}
 	switch {
 	case len(binds) > 0 && info.Rootless && us.uid > 0 && engine == "podman":
@@ -136,7 +137,8 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 			return me, backends.RefuseMount(b.Host, "can't be shown: "+err.Error())
 		}
 		if uid, gid := ownerOf(info); b.Write && !mayWrite(info.Mode(), uid == us.uid, gid == us.gid) {
-			return me, backends.Refuse(fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid), remedy.Command.With("chmod u+rwX "+b.Host))
+			return me, backends.Refuse(fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid),
+				remedy.Command.With("chmod u+rwX "+b.Host))
 		}
 	}
 	return me, nil

@@ -51,7 +51,8 @@ func TestClosed(t *testing.T) {
 	e := testEngine(t)
 	for _, image := range []string{"guest:1", "meddling:1"} {
 		t.Run(image, func(t *testing.T) {
-			c := plan(t, e, image, "state", "/work/f", "/data/f", "/etc/f", "/f", "/dev/shm/f", "/proc/sys/kernel/hostname", "/sys/f", "/dev/f", "/mounted/file")
+			c := plan(t, e, image, "state", "/work/f", "/data/f", "/etc/f", "/f", "/dev/shm/f", "/proc/sys/kernel/hostname", "/sys/f", "/dev/f",
+				"/mounted/file")
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("mounted"), 0o666); err != nil {
 				t.Fatal(err)
@@ -99,7 +100,8 @@ func TestClosed(t *testing.T) {
 				t.Errorf("network: got interfaces %q, low port %s", s.Interfaces, s.Port)
 			}
 			if !regexp.MustCompile(`(?m)^nameserver 127\.0\.0\.1$`).MatchString(s.Resolv) || strings.Count(s.Resolv, "nameserver") != 1 ||
-				!regexp.MustCompile(`(?m)^options timeout:1 attempts:1$`).MatchString(s.Resolv) || regexp.MustCompile(`(?m)^search \S`).MatchString(s.Resolv) {
+				!regexp.MustCompile(`(?m)^options timeout:1 attempts:1$`).MatchString(s.Resolv) ||
+				regexp.MustCompile(`(?m)^search \S`).MatchString(s.Resolv) {
 				t.Errorf("resolv.conf: got %q", s.Resolv)
 			}
 			if s.Sizes["/work"][0] != 8<<20 || s.Sizes["/work"][1] != 256<<10 || s.Sizes["/dev/shm"][0] != 4<<20 {

@@ -29,7 +29,8 @@ func TestCredentials(t *testing.T) {
 	}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:a:b"))
 	writeFile(t, filepath.Join(dir, "config.json"), `{
-		"auths": {"https://index.docker.io/v1/": {"auth": "`+auth+`"}, "https://plain.test/v2/": {"auth": "`+auth+`"}, "id.test": {"identitytoken": "t"},
+		"auths": {"https://index.docker.io/v1/": {"auth": "`+auth+`"}, "https://plain.test/v2/": {"auth": "`+
+		auth+`"}, "id.test": {"identitytoken": "t"},
 			"empty.test": {}, "nothing.test": {"auth": "`+auth+`"}},
 		"credHelpers": {"good.test": "good", "token.test": "token", "nothing.test": "nothing", "fails.test": "fails",
 			"garbage.test": "garbage", "missing.test": "missing", "evil.test": "../../bin/sh"}}`)

@@ -118,7 +118,8 @@ func (l *link) handshake(ctx context.Context) error {
 		return l.explain("connect with Docker", err)
 	}
 	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, oldest) {
-		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.Host, ping.APIVersion, oldest),
+		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that "+
+			"can be used", l.endpoint.Host, ping.APIVersion, oldest),
 			"install Docker 20.10 or later: https://docs.docker.com/engine/install/")
 	}
 	if err != nil {
@@ -139,7 +140,8 @@ func (l *link) handshake(ctx context.Context) error {
 		return l.explain("query Docker", err)
 	}
 	if r.Info.OSType != "" && r.Info.OSType != "linux" {
-		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.Host, r.Info.OSType), "switch Docker Desktop to Linux containers")
+		return backends.Refuse(fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.Host, r.Info.OSType),
+			"switch Docker Desktop to Linux containers")
 	}
 	l.info = r.Info
 	return nil

@@ -88,7 +88,8 @@ func images(e *docker) error {
 		return err
 	}
 	root := archive(map[string]string{"guest": string(program), "etc/passwd": "u:x:5000:5000::/:/\n", "data/kept": "of the image\n"})
-	r, err := l.api.ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, "guest:1", client.ImageImportOptions{Changes: []string{"LABEL test=yes"}})
+	r, err := l.api.ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, "guest:1",
+		client.ImageImportOptions{Changes: []string{"LABEL test=yes"}})
 	if err != nil {
 		return err
 	}

@@ -30,14 +30,17 @@ func refuseSocket(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return backends.Refuse(fmt.Sprintf("this user may not use Docker's socket %s", path),
-			remedy.Command.With(`sudo usermod -aG docker "$USER"`), ", and log in again (the group is equivalent to root); or set up a Docker of your own: dockerd-rootless-setuptool.sh install")
+			remedy.Command.With(`sudo usermod -aG docker "$USER"`), ", and log in again (the group is equivalent to root); or set up a Docker of "+
+				"your own: dockerd-rootless-setuptool.sh install")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return backends.Refuse(fmt.Sprintf("Docker is not running: nobody listens on %s", path), withoutDocker(startCommand(path))...)
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := exec.LookPath("dockerd"); err == nil {
-			return backends.Refuse(fmt.Sprintf("Docker is installed, but not running: there is no socket %s", path), withoutDocker(startCommand(path))...)
+			return backends.Refuse(fmt.Sprintf("Docker is installed, but not running: there is no socket %s", path),
+				withoutDocker(startCommand(path))...)
 		}
-		return backends.Refuse(fmt.Sprintf("Docker is not installed: there is no socket %s", path), withoutDocker("install it (https://docs.docker.com/engine/install/), or set DOCKER_HOST")...)
+		return backends.Refuse(fmt.Sprintf("Docker is not installed: there is no socket %s", path),
+			withoutDocker("install it (https://docs.docker.com/engine/install/), or set DOCKER_HOST")...)
 	}
 	return fmt.Errorf("connect to Docker at %s: %w", path, err)
 }

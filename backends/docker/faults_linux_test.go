@@ -73,7 +73,8 @@ var faults = map[string]func(w http.ResponseWriter, r *http.Request, pass http.H
 }
 
 // faultOnce applies a fault to the first request for a path.
-func faultOnce(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.Handler)) (func(http.ResponseWriter, *http.Request, http.Handler) bool, *atomic.Int64) {
+func faultOnce(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.Handler)) (func(http.ResponseWriter, *http.Request,
+	http.Handler) bool, *atomic.Int64) {
 	var seen atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool {
 		if !path.MatchString(r.URL.Path) || seen.Add(1) > 1 {

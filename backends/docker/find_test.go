@@ -73,7 +73,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", c.name, p.Host, err, c.want)
 		}
 	}
-	if _, err := findEndpoint(t.Context(), Config{Environ: []string{config, "DOCKER_CONTEXT=../../etc"}}); !isRefusal(err, "no Docker context", "docker context ls") {
+	if _, err := findEndpoint(t.Context(), Config{Environ: []string{config, "DOCKER_CONTEXT=../../etc"}}); !isRefusal(err, "no Docker context",
+		"docker context ls") {
 		t.Errorf("a context that there is not: got %v", err)
 	}
 	for _, host := range []string{"docker.sock", "unix://", "ftp://x", "://"} {
@@ -98,7 +99,8 @@ func TestCertificates(t *testing.T) {
 	writeFile(t, filepath.Join(ours, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	writeFile(t, filepath.Join(broken, "ca.pem"), "nothing")
 	id := withContext(t, ours, "work", host)
-	writeFile(t, filepath.Join(ours, "contexts/tls", id, "docker/ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	writeFile(t, filepath.Join(ours, "contexts/tls", id, "docker/ca.pem"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for name, c := range map[string]struct {
 		host    string
 		environ []string
@@ -148,7 +150,8 @@ func TestSockets(t *testing.T) {
 	defer os.RemoveAll(home)
 	environ := []string{"HOME=" + home, "XDG_RUNTIME_DIR=" + home}
 	paths := backends.DockerSockets(func(name string) string { return lookupVariable(environ, name) }, os.Getuid())
-	if want := filepath.Join(home, "docker.sock"); paths[0] != want || !slices.Contains(paths, "/run/docker.sock") || !slices.Contains(paths, home+"/.docker/run/docker.sock") {
+	if want := filepath.Join(home, "docker.sock"); paths[0] != want || !slices.Contains(paths, "/run/docker.sock") ||
+		!slices.Contains(paths, home+"/.docker/run/docker.sock") {
 		t.Errorf("got %q, want %q first", paths, want)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: paths[0], Net: "unix"})
@@ -160,7 +163,8 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	if err := endpointAt("unix://" + paths[0]).check(t.Context()); !isRefusal(err, "not running", "start") && !isRefusal(err, "not running", "open -a") {
+	if err := endpointAt("unix://" + paths[0]).check(t.Context()); !isRefusal(err, "not running", "start") &&
+		!isRefusal(err, "not running", "open -a") {
 		t.Errorf("nobody listens: got %v", err)
 	}
 	if err := endpointAt("unix://" + home + "/none").check(t.Context()); !isRefusal(err, "there is no socket", "backend") {

@@ -281,7 +281,8 @@ func TestSeed(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := testEngine(t).Seed(t.Context(), "seeded", map[string]string{"k": "v"}, wholeArchive(map[string]string{"big": content}), "guest:1"); err != nil {
+			if err := testEngine(t).Seed(t.Context(), "seeded", map[string]string{"k": "v"}, wholeArchive(map[string]string{"big": content}),
+				"guest:1"); err != nil {
 				t.Error(err)
 				return
 			}
@@ -341,7 +342,8 @@ func TestSeedHalf(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := e.Seed(t.Context(), "half", nil, io.MultiReader(io.LimitReader(wholeArchive(map[string]string{"file": strings.Repeat("x", 1<<20)}), 1<<19), broken{}), "guest:1"); err == nil {
+	if err := e.Seed(t.Context(), "half", nil, io.MultiReader(
+		io.LimitReader(wholeArchive(map[string]string{"file": strings.Repeat("x", 1<<20)}), 1<<19), broken{}), "guest:1"); err == nil {
 		t.Fatal("half an archive was good enough")
 	}
 	c := plan(t, e, "guest:1", "state")

@@ -49,7 +49,8 @@ func (s *settings) context(name string) (contextdocker.Endpoint, error) {
 		store.EndpointTypeGetter(contextdocker.DockerEndpoint, func() any { return new(contextdocker.EndpointMeta) })))
 	found, err := all.GetMetadata(name)
 	if errdefs.IsNotFound(err) {
-		return contextdocker.Endpoint{}, backends.Refuse(fmt.Sprintf("there is no Docker context %q", name), "list them with docker context ls, and choose one with docker context use NAME")
+		return contextdocker.Endpoint{}, backends.Refuse(fmt.Sprintf("there is no Docker context %q", name),
+			"list them with docker context ls, and choose one with docker context use NAME")
 	}
 	var meta contextdocker.EndpointMeta
 	if err == nil {

@@ -105,7 +105,8 @@ func (l *link) resources(r container.Resources) api.Resources {
 // the kernel writes none at that size, also where core_pattern is a pipe.
 func ulimits(files int64) []*api.Ulimit {
 	processes := int64(container.Processes())
-	return []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}, {Name: "nofile", Soft: files, Hard: files}}
+	return []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes},
+		{Name: "nofile", Soft: files, Hard: files}}
 }
 
 // gpuRequests requests graphics processors from any driver that the engine has for them.

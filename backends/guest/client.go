@@ -211,7 +211,8 @@ type Watch struct {
 // Watch calls begun once the directory is watched, and then event for each change, until ctx ends, event returns an
 // error or the directory is gone. The function caughtUp returns once event was called for every change made before
 // its call.
-func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(context.Context) error) error, event func(Event) error) error {
+func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(context.Context) error) error,
+	event func(Event) error) error {
 	args := url.Values{"path": {w.Path}}
 	if w.Recursive {
 		args.Set("recursive", "1")

@@ -27,7 +27,8 @@ func start(t *testing.T) (backends.Sandbox, *guest.Client) {
 	t.Helper()
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })
-	s, err := b.Start(t.Context(), backends.Spec{ID: "guest", Language: "shell", Keep: true, Home: home, Guest: true, Require: backends.ContainmentLayers})
+	s, err := b.Start(t.Context(), backends.Spec{ID: "guest", Language: "shell", Keep: true, Home: home, Guest: true,
+		Require: backends.ContainmentLayers})
 	if refused, is := errors.AsType[*backends.Refusal](err); is {
 		hosttest.SkipMissing(t, "sandbox", refused.Error())
 	}
@@ -55,7 +56,8 @@ func shell(t *testing.T, s backends.Sandbox, script string) string {
 
 func TestHome(t *testing.T) {
 	s, c := start(t)
-	if got, want := shell(t, s, "whoami; pwd; echo $HOME $USER; id -un; touch a; ls -A /workspace; stat -c %U:%G a"), "user\n/home/user\n/home/user user\nuser\na\nuser:user"; got != want {
+	if got, want := shell(t, s, "whoami; pwd; echo $HOME $USER; id -un; touch a; ls -A /workspace; stat -c %U:%G a"),
+		"user\n/home/user\n/home/user user\nuser\na\nuser:user"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if e, err := c.Stat(t.Context(), home+"/a"); err != nil || e.Kind != guest.File || e.Owner != "user" || e.Text != "-rw-r--r--" {
@@ -84,7 +86,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("read %d bytes, %v", len(got), err)
 		}
 	}
-	if e, err := c.Write(ctx, guest.FileWrite{Path: home + "/a/b/c.bin"}, strings.NewReader("")); err != nil || e.Metadata != nil || e.Size != 0 {
+	if e, err := c.Write(ctx, guest.FileWrite{Path: home + "/a/b/c.bin"}, strings.NewReader("")); err != nil || e.Metadata != nil ||
+		e.Size != 0 {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	if _, err := c.Move(ctx, home+"/a/b", home+"/x/y"); err != nil {
@@ -150,7 +153,8 @@ func TestHostFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	shell(t, s, "ln -s "+secret+" link; ln -s / root; mkdir -p "+filepath.Dir(secret)+" 2>/dev/null || true")
-	for _, path := range []string{secret, home + "/link", home + "/root" + secret, home + "/../.." + secret, "/proc/1/root" + secret, "/proc/self/root" + secret} {
+	for _, path := range []string{secret, home + "/link", home + "/root" + secret, home + "/../.." + secret, "/proc/1/root" + secret,
+		"/proc/self/root" + secret} {
 		if _, r, err := c.Read(t.Context(), path); err == nil {
 			got, _ := io.ReadAll(r)
 			r.Close()
@@ -161,7 +165,8 @@ func TestHostFiles(t *testing.T) {
 	swapped := make(chan struct{})
 	go func() {
 		defer close(swapped)
-		s.Exec(swapping, backends.Command{Endless: true, Args: []string{"bash", "-c", "mkdir -p d; while :; do ln -sfn " + filepath.Dir(secret) + " d/s; rm d/s; mkdir d/s; rmdir d/s; done"}}, backends.Streams{})
+		s.Exec(swapping, backends.Command{Endless: true, Args: []string{"bash", "-c", "mkdir -p d; while :; do ln -sfn " + filepath.Dir(secret) +
+			" d/s; rm d/s; mkdir d/s; rmdir d/s; done"}}, backends.Streams{})
 	}()
 	for range 300 {
 		c.Write(t.Context(), guest.FileWrite{Path: home + "/d/s/secret", Whole: true}, strings.NewReader("changed"))
@@ -205,7 +210,8 @@ func TestWatch(t *testing.T) {
 			break
 		}
 	}
-	if _, err := c.Write(t.Context(), guest.FileWrite{Path: home + "/w/put", Mode: 0o644}, strings.NewReader("x")); err != nil || caughtUp(t.Context()) != nil {
+	if _, err := c.Write(t.Context(), guest.FileWrite{Path: home + "/w/put", Mode: 0o644}, strings.NewReader("x")); err != nil ||
+		caughtUp(t.Context()) != nil {
 		t.Fatal(err)
 	}
 	ops := ""
@@ -277,7 +283,9 @@ func TestDial(t *testing.T) {
 	s, c := start(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go s.Exec(ctx, backends.Command{Endless: true, Args: []string{"python3", "-c", "import socket\ns=socket.create_server(('127.0.0.1',8000))\nwhile 1:\n  c,_=s.accept(); d=c.recv(99); c.sendall(d.upper()); c.close()"}}, backends.Streams{})
+	go s.Exec(ctx, backends.Command{Endless: true, Args: []string{"python3", "-c",
+		"import socket\ns=socket.create_server(('127.0.0.1',8000))\nwhile 1:\n  c,_=s.accept(); d=c.recv(99); c.sendall(d.upper()); c.close()"}},
+		backends.Streams{})
 	hosttest.Until(t, "an echo from a port", func() bool {
 		conn, err := c.Dial(t.Context(), 8000)
 		if err != nil {
@@ -346,7 +354,8 @@ func TestWatchBusy(t *testing.T) {
 	var busy sync.WaitGroup
 	for range 2 {
 		busy.Go(func() {
-			s.Exec(ctx, backends.Command{Endless: true, Args: []string{"perl", "-e", `while (1) { for (1 .. 50) { open F, ">", "w/$$-$_"; chmod 0600, "w/$$-$_" } }`}}, backends.Streams{})
+			s.Exec(ctx, backends.Command{Endless: true, Args: []string{"perl", "-e",
+				`while (1) { for (1 .. 50) { open F, ">", "w/$$-$_"; chmod 0600, "w/$$-$_" } }`}}, backends.Streams{})
 		})
 	}
 	hosttest.Until(t, "there are changes", func() bool { return events.Load() > 0 })

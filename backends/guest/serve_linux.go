@@ -43,7 +43,8 @@ func serve(channel *os.File) error {
 	if err != nil {
 		return fmt.Errorf("open the channel: %w", err)
 	}
-	duplex.Serve(&http.Server{Handler: handler(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, MaxHeaderBytes: maxHeader}, duplex.New(conn))
+	duplex.Serve(&http.Server{Handler: handler(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, MaxHeaderBytes: maxHeader},
+		duplex.New(conn))
 	return nil
 }
 

@@ -27,12 +27,14 @@ type watching struct {
 }
 
 // changes are the changes of a directory that become events.
-const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DELETE_SELF
+const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.
+	IN_ONLYDIR | unix.IN_DELETE_SELF
 
 // serveWatch sends an empty event when it has begun, and then each event, until the client disconnects. For each
 // byte of the request's body it sends an empty event after all earlier events.
 func serveWatch(w http.ResponseWriter, r *http.Request) error {
-	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "", dirs: map[int32]string{}}
+	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "",
+		dirs: map[int32]string{}}
 	info, err := os.Stat(v.dir)
 	switch {
 	case err != nil:
@@ -182,7 +184,8 @@ func (v *watching) sendEvents(buf []byte) (over bool, err error) {
 		for _, op := range []struct {
 			mask uint32
 			op   string
-		}{{unix.IN_CREATE | unix.IN_MOVED_TO, Created}, {unix.IN_MOVED_FROM, Renamed}, {unix.IN_ATTRIB, Chmod}, {unix.IN_MODIFY, Written}, {unix.IN_DELETE, Removed}} {
+		}{{unix.IN_CREATE | unix.IN_MOVED_TO, Created}, {unix.IN_MOVED_FROM, Renamed}, {unix.IN_ATTRIB, Chmod}, {unix.IN_MODIFY, Written},
+			{unix.IN_DELETE, Removed}} {
 			if e.Mask&op.mask == 0 {
 				continue
 			}

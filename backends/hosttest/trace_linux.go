@@ -19,7 +19,8 @@ func TraceCalls(t testing.TB, calls string, env ...string) []string {
 		SkipMissing(t, "strace", "strace can't trace here: "+err.Error()+": "+string(out))
 	}
 	log := filepath.Join(t.TempDir(), "calls")
-	cmd := exec.Command(strace, "-f", "-y", "-s", "4096", "-o", log, "-e", "trace="+calls, os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1")
+	cmd := exec.Command(strace, "-f", "-y", "-s", "4096", "-o", log, "-e", "trace="+calls, os.Args[0],
+		"-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the traced test: %v: %s", err, out)

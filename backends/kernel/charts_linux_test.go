@@ -52,14 +52,19 @@ func TestCharts(t *testing.T) {
 	}{
 		{"line", "plt.plot([1, 2], [3, 4.5], label='a'); plt.title('T'); plt.xlabel('X'); plt.ylabel('V (mV)'); plt.show()",
 			`line T X mV linear linear [{"label":"a","points":[[1.0,3.0],[2.0,4.5]]}]`},
-		{"dates", "plt.plot([dt.date(2024, 1, 2)], [1]); plt.show()", `line - - - datetime linear [{"label":"","points":[["2024-01-02T00:00:00+00:00",1.0]]}]`},
-		{"categories", "plt.plot([1, 2], ['low', 'high']); plt.show()", `line - - - linear categorical [{"label":"","points":[[1.0,"low"],[2.0,"high"]]}]`},
+		{"dates", "plt.plot([dt.date(2024, 1, 2)], [1]); plt.show()",
+			`line - - - datetime linear [{"label":"","points":[["2024-01-02T00:00:00+00:00",1.0]]}]`},
+		{"categories", "plt.plot([1, 2], ['low', 'high']); plt.show()",
+			`line - - - linear categorical [{"label":"","points":[[1.0,"low"],[2.0,"high"]]}]`},
 		{"logarithm", "plt.plot([1, 10]); plt.yscale('log'); plt.show()", `line - - - linear log [{"label":"","points":[[0.0,1.0],[1.0,10.0]]}]`},
-		{"not a number", "plt.plot([1, float('nan'), float('inf')]); plt.show()", `line - - - linear linear [{"label":"","points":[[0.0,1.0],[1.0,null],[2.0,null]]}]`},
+		{"not a number", "plt.plot([1, float('nan'), float('inf')]); plt.show()",
+			`line - - - linear linear [{"label":"","points":[[0.0,1.0],[1.0,null],[2.0,null]]}]`},
 		{"scatter", "plt.scatter([1], [2], label='s'); plt.show()", `scatter - - - linear linear [{"label":"s","points":[[1.0,2.0]]}]`},
-		{"bar", "plt.bar(['a', 'b'], [1, 2], label='n'); plt.show()", `bar - - -   [{"label":"a","group":"n","value":1.0},{"label":"b","group":"n","value":2.0}]`},
+		{"bar", "plt.bar(['a', 'b'], [1, 2], label='n'); plt.show()",
+			`bar - - -   [{"label":"a","group":"n","value":1.0},{"label":"b","group":"n","value":2.0}]`},
 		{"lying bar", "plt.barh([1], [7]); plt.yticks([1], ['one']); plt.show()", `bar - - -   [{"label":"one","group":"","value":7.0}]`},
-		{"pie", "plt.pie([90, 10], labels=['a', 'b']); plt.title('P'); plt.show()", `pie P - -   [{"label":"a","angle":324.0,"radius":1.0},{"label":"b","angle":36.0,"radius":1.0}]`},
+		{"pie", "plt.pie([90, 10], labels=['a', 'b']); plt.title('P'); plt.show()",
+			`pie P - -   [{"label":"a","angle":324.0,"radius":1.0},{"label":"b","angle":36.0,"radius":1.0}]`},
 		{"boxes", "plt.boxplot([[95, 89, 76, 91, 84, 87]], labels=['B'], patch_artist=True); plt.show()",
 			`box_and_whisker - - -   [{"label":"B","min":84.0,"first_quartile":84.75,"median":88.0,"third_quartile":90.5,"max":95.0,"outliers":[76.0]}]`},
 		{"unknown", "plt.gca().add_artist(plt.Circle((0, 0), 1)); plt.title('C'); plt.show()", `unknown C - -   []`},
@@ -80,7 +85,8 @@ func TestCharts(t *testing.T) {
 		for _, e := range got.Each {
 			each = append(each, string(e))
 		}
-		is := fmt.Sprintf("%s %s %s %s %s %s [%s]", got.Type, text(got.Title), text(got.XLabel), text(got.YUnit), got.XScale, got.YScale, strings.Join(each, ","))
+		is := fmt.Sprintf("%s %s %s %s %s %s [%s]", got.Type, text(got.Title), text(got.XLabel), text(got.YUnit), got.XScale, got.YScale,
+			strings.Join(each, ","))
 		if diff := cmp.Diff(c.want, is); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
@@ -101,7 +107,8 @@ func TestCharts(t *testing.T) {
 // TestTables checks the data of data frames, and of saved pictures.
 func TestTables(t *testing.T) {
 	s := startSession(t, newBare(t, map[string]string{"python": python(t, "pandas", "PIL")}), "python")
-	_, data := s.runCharted("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [0.5, float('nan')], 'd': pd.to_datetime(['2024-01-02', '2024-01-03'])})", "e2b/data")
+	_, data := s.runCharted("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [0.5, float('nan')], 'd': "+
+		"pd.to_datetime(['2024-01-02', '2024-01-03'])})", "e2b/data")
 	if want := `{"a":[1,2],"b":["x",null],"c":[0.5,null],"d":["2024-01-02T00:00:00","2024-01-03T00:00:00"]}`; data != want {
 		t.Errorf("got %s, want %s", data, want)
 	}

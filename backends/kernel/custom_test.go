@@ -35,8 +35,10 @@ func TestLines(t *testing.T) {
 		{"empty", strings.NewReader("\n"), "protocol: a line that can't be read", 0},
 		{"two in one", strings.NewReader(`{"op":"ready"}{"op":"ready"}` + "\n"), "protocol: a line that can't be read", 0},
 		{"no object", strings.NewReader("[]\n"), "protocol: a line that can't be read", 0},
-		{"a value that is not an object", strings.NewReader(`{"op":"done","id":1,"value":"42"}` + "\n"), "protocol: a line that can't be read", 0},
-		{"too many forms", strings.NewReader(`{"op":"done","value":{` + strings.Repeat(`"a":"",`, maxForms+1) + `"b":""}}` + "\n"), "protocol: a line that can't be read: one thing in", 0},
+		{"a value that is not an object", strings.NewReader(`{"op":"done","id":1,"value":"42"}` + "\n"), "protocol: a line that can't be read",
+			0},
+		{"too many forms", strings.NewReader(`{"op":"done","value":{` + strings.Repeat(`"a":"",`, maxForms+1) + `"b":""}}` + "\n"),
+			"protocol: a line that can't be read: one thing in", 0},
 		{"another op", strings.NewReader(`{"op":"call","id":1}` + "\n"), "its op is not ready, display or done", 0},
 		{"without end", strings.NewReader(`{"op":"ready"}`), "protocol: the channel was closed in the middle", 0},
 		{"nothing", strings.NewReader(""), "EOF", 0},
@@ -51,7 +53,8 @@ func TestLines(t *testing.T) {
 	if _, err := readLine(bufio.NewReader(endless{}), lineCodec{}, func() error { return enough }); err != enough {
 		t.Errorf("nobody waits for it: %v", err)
 	}
-	if line, err := (lineCodec{}).encode(request{Op: "run", Code: "<a>\n\u2028\x00", Value: []byte("[\n1]")}); err != nil || bytes.Count(line, []byte("\n")) != 1 || !bytes.HasPrefix(line, []byte(`{"op":"run"`)) || !bytes.HasSuffix(line, []byte("}\n")) {
+	if line, err := (lineCodec{}).encode(request{Op: "run", Code: "<a>\n\u2028\x00", Value: []byte("[\n1]")}); err != nil ||
+		bytes.Count(line, []byte("\n")) != 1 || !bytes.HasPrefix(line, []byte(`{"op":"run"`)) || !bytes.HasSuffix(line, []byte("}\n")) {
 		t.Errorf("a request is %q %v", line, err)
 	}
 }
@@ -59,7 +62,8 @@ func TestLines(t *testing.T) {
 // TestTwoAnswers checks that the first of two answers counts.
 func TestTwoAnswers(t *testing.T) {
 	var a answer
-	for _, r := range []reply{{Op: "done", ID: 1}, {Op: "done", ID: 2, Exit: new(int)}, {Op: "done", ID: 2}, {Op: "display", ID: 2, Data: Bundle{"a": "b"}}} {
+	for _, r := range []reply{{Op: "done", ID: 1}, {Op: "done", ID: 2, Exit: new(int)}, {Op: "done", ID: 2},
+		{Op: "display", ID: 2, Data: Bundle{"a": "b"}}} {
 		a.store(r, 2, func(Bundle) { t.Error("it displays after its end") })
 	}
 	if a.Exit == nil {
@@ -69,7 +73,8 @@ func TestTwoAnswers(t *testing.T) {
 
 // FuzzLine decodes lines that any program may have written.
 func FuzzLine(f *testing.F) {
-	for _, text := range []string{`{"op":"ready","ops":["set"]}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`, `{"op":"display","id":1,"data":{}}`, `[`, ``, "\x00"} {
+	for _, text := range []string{`{"op":"ready","ops":["set"]}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`,
+		`{"op":"display","id":1,"data":{}}`, `[`, ``, "\x00"} {
 		f.Add([]byte(text + "\n"))
 		f.Add([]byte(text))
 	}

@@ -37,7 +37,8 @@ func TestOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			code := fmt.Sprintf("import os\nframe = %s\nfor fd in range(10):\n    try: os.write(fd, frame)\n    except OSError: pass\n'real'", pythonBytes(frame))
+			code := fmt.Sprintf("import os\nframe = %s\nfor fd in range(10):\n    try: os.write(fd, frame)\n    except OSError: pass\n'real'",
+				pythonBytes(frame))
 			if r := s.run(code); r.text() != "'real'" || r.Stdout != string(frame) || r.Stderr != string(frame) {
 				t.Errorf("got %q %q", r.text(), r.Stdout)
 			}
@@ -60,7 +61,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("endless", func(t *testing.T) {
-			r := s.runCancelled(Cell{Code: "state = 5\nfor i in range(10_000): print('more')\nprint('begun')\nwhile True: print('more')", Grace: time.Hour}, "begun")
+			r := s.runCancelled(Cell{Code: "state = 5\nfor i in range(10_000): print('more')\nprint('begun')\nwhile True: print('more')",
+				Grace: time.Hour}, "begun")
 			if r.Ended != "cancelled" || r.Lost || r.Error == nil || r.Error.Type != "KeyboardInterrupt" || len(r.Stdout) < 10000 {
 				t.Errorf("got %+v, %d bytes", r.Outcome, len(r.Stdout))
 			}
@@ -81,7 +83,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("of a child that outlives the cell", func(t *testing.T) {
-			r := s.run("import os, subprocess, time; p = subprocess.Popen('echo soon; : >said; until [ -e over ]; do sleep 0.01; done; echo late', shell=True)\nwhile not os.path.exists('said'): pass")
+			r := s.run("import os, subprocess, time; p = subprocess.Popen('echo soon; : >said; until [ -e over ]; do sleep 0.01; done; echo " +
+				"late', shell=True)\nwhile not os.path.exists('said'): pass")
 			if r.Stdout != "soon\n" {
 				t.Errorf("the first cell got %q", r.Stdout)
 			}
@@ -90,7 +93,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("of a thread after the cell", func(t *testing.T) {
-			r := s.run("import threading\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    print('from a thread'); display('shown')\nth = threading.Thread(target=later); th.start()")
+			r := s.run("import threading\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    print('from a thread'); " +
+				"display('shown')\nth = threading.Thread(target=later); th.start()")
 			if r.Stdout != "" {
 				t.Errorf("the first cell got %q", r.Stdout)
 			}
@@ -101,7 +105,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("too much between cells", func(t *testing.T) {
-			s.run("del over\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    print('y' * 100_000 + 'end')\nth = threading.Thread(target=later); th.start()")
+			s.run("del over\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    print('y' * 100_000 + 'end')\nth = " +
+				"threading.Thread(target=later); th.start()")
 			s.awaitLeftover()
 			s.waitBetween(s.out, "end\n")
 			r := s.run("1")
@@ -111,7 +116,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("an alarm between cells", func(t *testing.T) {
-			s.run("import signal\ndef ring(*args): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, ring)\ndel over\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    os.kill(os.getpid(), signal.SIGALRM)\nth = threading.Thread(target=later); th.start()")
+			s.run("import signal\ndef ring(*args): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, ring)\ndel over\ndef later():\n    " +
+				"while 'over' not in globals(): time.sleep(0.001)\n    os.kill(os.getpid(), signal.SIGALRM)\nth = threading.Thread(target=later); th.start()")
 			s.awaitLeftover()
 			s.waitBetween(s.err, "TimeoutError: late")
 			if r := s.run("1"); r.text() != "1" || !strings.Contains(r.Stderr, "TimeoutError: late") {
@@ -119,7 +125,8 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("displays", func(t *testing.T) {
-			r := s.run("class H:\n    def _repr_html_(self): return '<b>'\n    def __repr__(self): return 'H'\ndisplay(H(), 5); display({'text/x': 'raw'}, raw=True); H()")
+			r := s.run("class H:\n    def _repr_html_(self): return '<b>'\n    def __repr__(self): return 'H'\ndisplay(H(), 5); " +
+				"display({'text/x': 'raw'}, raw=True); H()")
 			want := []Bundle{{"text/html": "<b>", "text/plain": "H"}, {"text/plain": "5"}, {"text/x": "raw"}}
 			if fmt.Sprint(r.Displays) != fmt.Sprint(want) || r.Value["text/html"] != "<b>" {
 				t.Errorf("got %v, value %v", r.Displays, r.Value)

@@ -22,7 +22,8 @@ func TestInterrupt(t *testing.T) {
 		{"except Exception", "while True:\n    try: print('begun'); time.sleep(100)\n    except Exception: pass", "time.sleep(100)"},
 		{"await", "async def f(): print('begun'); await asyncio.sleep(100)\nawait f()", "await f()"},
 		{"busy in await", "async def f():\n    print('begun')\n    while True: pass\nawait f()", "await f()"},
-		{"await that swallows", "async def f():\n    try: print('begun'); await asyncio.sleep(100)\n    except (KeyboardInterrupt, asyncio.CancelledError): pass\n    await asyncio.sleep(50)\nawait f()", "await f()"},
+		{"await that swallows", "async def f():\n    try: print('begun'); await asyncio.sleep(100)\n    except (KeyboardInterrupt, " +
+			"asyncio.CancelledError): pass\n    await asyncio.sleep(50)\nawait f()", "await f()"},
 		{"repr", "class R:\n    def __repr__(self):\n        print('begun')\n        while True: pass\nR()", "in __repr__"},
 		{"traceback", "class E(Exception):\n    def __str__(self):\n        print('begun')\n        while True: pass\nraise E", ""},
 		{"child", "print('begun'); subprocess.run(['sleep', '100'])", "subprocess.run"},
@@ -33,7 +34,8 @@ func TestInterrupt(t *testing.T) {
 	}
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
-		s.run("kept = 17; import asyncio, re, signal, subprocess, threading, time; signal.signal(signal.SIGINT, signal.SIG_IGN); signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]);")
+		s.run("kept = 17; import asyncio, re, signal, subprocess, threading, time; signal.signal(signal.SIGINT, signal.SIG_IGN); " +
+			"signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]);")
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
 				s.t = t
@@ -41,7 +43,8 @@ func TestInterrupt(t *testing.T) {
 				if r.Ended != "cancelled" || r.Lost || r.Error == nil {
 					t.Fatalf("got %+v", r.Outcome)
 				}
-				if c.trace != "" && (r.Error.Type != "KeyboardInterrupt" || !strings.Contains(r.Error.Traceback, c.trace) || strings.Contains(r.Error.Traceback, "<driver>")) {
+				if c.trace != "" && (r.Error.Type != "KeyboardInterrupt" || !strings.Contains(r.Error.Traceback, c.trace) ||
+					strings.Contains(r.Error.Traceback, "<driver>")) {
 					t.Errorf("got %s\n%s", r.Error, r.Error.Traceback)
 				}
 				if r := s.run("kept"); r.text() != "17" {
@@ -58,7 +61,8 @@ func TestInterrupt(t *testing.T) {
 		})
 		t.Run("a second time, without being asked", func(t *testing.T) {
 			s.t = t
-			r := s.cell(t.Context(), Cell{Code: "try: time.sleep(100)\nexcept: pass\ntime.sleep(50)", Timeout: 50 * time.Millisecond, Grace: 6 * time.Second})
+			r := s.cell(t.Context(), Cell{Code: "try: time.sleep(100)\nexcept: pass\ntime.sleep(50)", Timeout: 50 * time.Millisecond,
+				Grace: 6 * time.Second})
 			if r.Ended != "timeout" || r.Lost || r.Error == nil {
 				t.Errorf("got %+v", r.Outcome)
 			}
@@ -72,7 +76,8 @@ func TestKilled(t *testing.T) {
 		{"catches it", "while True:\n    try:\n        print('begun')\n        while True: x = 1\n    except BaseException: pass"},
 		{"ignores it", "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun')\nwhile True: pass"},
 		{"a regular expression", "import re; print('begun'); re.match('(a*)*b', 'a' * 40)"},
-		{"stops itself", "import os, signal\nif os.fork() == 0:\n    while ') T ' not in open('/proc/%d/stat' % os.getppid()).read(): pass\n    os.write(1, b'begun\\n'); os._exit(0)\nos.kill(os.getpid(), signal.SIGSTOP)"},
+		{"stops itself", "import os, signal\nif os.fork() == 0:\n    while ') T ' not in open('/proc/%d/stat' % os.getppid()).read(): pass\n " +
+			"   os.write(1, b'begun\\n'); os._exit(0)\nos.kill(os.getpid(), signal.SIGSTOP)"},
 	}
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		for _, c := range cells {
@@ -114,7 +119,8 @@ func TestDeath(t *testing.T) {
 		{"segmentation fault", "print('last'); import ctypes; ctypes.string_at(0)", backends.EndedSignal, 139},
 		{"killed", "import os; print('last'); os.kill(os.getpid(), 9)", backends.EndedSignal, 137},
 		{"exec", "import os; print('last'); os.execvp('true', ['true'])", backends.EndedOK, 0},
-		{"from a thread", "import os, threading; print('last'); threading.Thread(target=os._exit, args=(4,)).start()\nwhile True: pass", backends.EndedExit, 4},
+		{"from a thread", "import os, threading; print('last'); threading.Thread(target=os._exit, args=(4,)).start()\nwhile True: pass",
+			backends.EndedExit, 4},
 	}
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		for _, c := range cells {

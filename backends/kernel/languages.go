@@ -66,7 +66,8 @@ func pythonFile(name string) string { return driverFile("python/" + name + ".py"
 func nodeDriver() string {
 	var b strings.Builder
 	b.WriteString("((main, require, load) => {\n'use strict';\n")
-	for _, part := range []string{"begin", "write", "values", "json", "display", "errors", "rewrite", "cells", "stop", "uncaught", "globals", "tools", "variables", "serve"} {
+	for _, part := range []string{"begin", "write", "values", "json", "display", "errors", "rewrite", "cells", "stop", "uncaught", "globals",
+		"tools", "variables", "serve"} {
 		b.WriteString(nodeFile(part))
 	}
 	b.WriteString("})")

@@ -19,7 +19,8 @@ func TestCutter(t *testing.T) {
 		{"nearly a mark", "\x00" + now[:31] + "\x00\x00" + now + "\x00", "\x00" + now[:31] + "\x00", ""},
 		{"a mark without end", "\x00" + now + "x\x00" + now + "\x00", "\x00" + now + "x", ""},
 		{"a mark twice", "\x00" + now + "\x00\x00" + now + "\x00", "", "\x00" + now + "\x00"},
-		{"zeros", strings.Repeat("\x00", 100) + now + "\x00" + strings.Repeat("\x00", 100), strings.Repeat("\x00", 99), strings.Repeat("\x00", 100)},
+		{"zeros", strings.Repeat("\x00", 100) + now + "\x00" + strings.Repeat("\x00", 100), strings.Repeat("\x00", 99),
+			strings.Repeat("\x00", 100)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for at := range len(c.stream) + 1 {
@@ -95,7 +96,8 @@ func FuzzCutter(f *testing.F) {
 
 // FuzzFrame decodes frames that any program may have written.
 func FuzzFrame(f *testing.F) {
-	for _, text := range []string{`{"op":"ready","version":"3"}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`, `{"vars":[{}]}`, `[`, ``} {
+	for _, text := range []string{`{"op":"ready","version":"3"}`, `{"op":"done","id":1,"value":{"a":"b"},"exit":7}`, `{"vars":[{}]}`, `[`,
+		``} {
 		frame := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 		f.Add(append(frame, text...))
 	}

@@ -15,22 +15,26 @@ func TestNodeBundles(t *testing.T) {
 		value      Bundle
 		output     []Bundle
 	}{
-		{"data", "({ a: [1, 'x', null, true], b: { c: 1.5 } })", Bundle{"text/plain": "{ a: [ 1, 'x', null, true ], b: { c: 1.5 } }", "application/json": `{"a":[1,"x",null,true],"b":{"c":1.5}}`}, nil},
+		{"data", "({ a: [1, 'x', null, true], b: { c: 1.5 } })", Bundle{"text/plain": "{ a: [ 1, 'x', null, true ], b: { c: 1.5 } }",
+			"application/json": `{"a":[1,"x",null,true],"b":{"c":1.5}}`}, nil},
 		{"BigInt", "({ a: 10n })", Bundle{"text/plain": "{ a: 10n }"}, nil},
 		{"Map and Set", "[new Map([['k', new Set([1])]])]", Bundle{"text/plain": "[ Map(1) { 'k' => Set(1) { 1 } } ]"}, nil},
 		{"cycle", "const o = {}; o.o = o; o", Bundle{"text/plain": "<ref *1> { o: [Circular *1] }"}, nil},
 		{"class", "class P { x = 1 } new P()", Bundle{"text/plain": "P { x: 1 }"}, nil},
-		{"depth", "({ a: { b: { c: { d: 1 } } } })", Bundle{"text/plain": "{ a: { b: { c: [Object] } } }", "application/json": `{"a":{"b":{"c":{"d":1}}}}`}, nil},
+		{"depth", "({ a: { b: { c: { d: 1 } } } })", Bundle{"text/plain": "{ a: { b: { c: [Object] } } }",
+			"application/json": `{"a":{"b":{"c":{"d":1}}}}`}, nil},
 		{"getter", "({ get a() { return 1 } })", Bundle{"text/plain": "{ a: [Getter] }"}, nil},
 		{"NaN", "[NaN]", Bundle{"text/plain": "[ NaN ]"}, nil},
 		{"hole", "[1, , 2]", Bundle{"text/plain": "[ 1, <1 empty item>, 2 ]"}, nil},
 		{"no colours", "[new Error('e').message, Symbol('s')]", Bundle{"text/plain": "[ 'e', Symbol(s) ]"}, nil},
-		{"display", "display('t', { a: 1 }); display.html('<b>'); display.png(Buffer.from('x')); display({ 'text/html': '<i>', 'image/png': Buffer.from('y') }); display(Buffer.from('89504e47', 'hex'))", nil, []Bundle{
+		{"display", "display('t', { a: 1 }); display.html('<b>'); display.png(Buffer.from('x')); display({ 'text/html': '<i>', 'image/png': " +
+			"Buffer.from('y') }); display(Buffer.from('89504e47', 'hex'))", nil, []Bundle{
 			{"text/plain": "t"}, {"text/plain": "{ a: 1 }", "application/json": `{"a":1}`}, {"text/html": "<b>"}, {"image/png": "eA=="},
 			{"text/html": "<i>", "image/png": "eQ=="}, {"image/png": "iVBORw=="},
 		}},
 		{"in order with output", "console.log(1); display(2); undefined", nil, []Bundle{{"text/plain": "2", "application/json": "2"}}},
-		{"too large to show", "display.png(Buffer.alloc(20e6))", nil, []Bundle{{"text/plain": "[image/png of 26666668 bytes left out: more than 16777216]"}}},
+		{"too large to show", "display.png(Buffer.alloc(20e6))", nil,
+			[]Bundle{{"text/plain": "[image/png of 26666668 bytes left out: more than 16777216]"}}},
 	}
 	s := node(t)
 	for _, c := range cells {
@@ -51,7 +55,8 @@ func TestNodeBundles(t *testing.T) {
 	t.Run("long", func(t *testing.T) {
 		s.t = t
 		r := s.run("'é'.repeat(1e6)")
-		if got := r.text(); len(got) > 256<<10 || !strings.HasSuffix(got, "bytes in all]") && !strings.Contains(got, "more characters") || r.Value["application/json"] != "" {
+		if got := r.text(); len(got) > 256<<10 || !strings.HasSuffix(got, "bytes in all]") && !strings.Contains(got, "more characters") ||
+			r.Value["application/json"] != "" {
 			t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-40:])
 		}
 	})
@@ -67,7 +72,8 @@ func encoded(v any) string {
 
 func TestNodeVariables(t *testing.T) {
 	s := node(t)
-	s.run("const n = 1; let text = 'abc'; var list = [1, 2]; class C {}; function f() {}; globalThis.g = new Map([[1, 2]]); implicit = 2n; const px = new Proxy({}, { get() { throw 1 }, ownKeys() { throw 2 } }); const e = { get x() { throw 3 } }; const _ = 'mine'")
+	s.run("const n = 1; let text = 'abc'; var list = [1, 2]; class C {}; function f() {}; globalThis.g = new Map([[1, 2]]); implicit = 2n; " +
+		"const px = new Proxy({}, { get() { throw 1 }, ownKeys() { throw 2 } }); const e = { get x() { throw 3 } }; const _ = 'mine'")
 	vars, err := s.Variables(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +94,8 @@ func TestNodeVariables(t *testing.T) {
 
 func TestNodeValues(t *testing.T) {
 	s := node(t)
-	s.run("const m = new Map([['a', 1]]), pairs = new Map([[1, [2n]]]), set = new Set([1]), day = new Date(0), bytes = Buffer.from('hi'), floats = new Float32Array([1.5]), cycle = []; cycle.push(cycle); class P { x = 1; y = undefined }; const p = new P(), f = () => 1, deep = { a: [{ f }] }, nan = [NaN, , 1], loop = { toJSON() { for (;;); } }, nothing = undefined")
+	s.run("const m = new Map([['a', 1]]), pairs = new Map([[1, [2n]]]), set = new Set([1]), day = new Date(0), bytes = Buffer.from('hi'), " +
+		"floats = new Float32Array([1.5]), cycle = []; cycle.push(cycle); class P { x = 1; y = undefined }; const p = new P(), f = () => 1, deep = { a: [{ f }] }, nan = [NaN, , 1], loop = { toJSON() { for (;;); } }, nothing = undefined")
 	for _, c := range []struct{ key, want string }{
 		{"m", `{"a":1}`}, {"pairs", `[[1,["2"]]]`}, {"set", `[1]`}, {"day", `"1970-01-01T00:00:00.000Z"`}, {"bytes", `"aGk="`},
 		{"floats", `[1.5]`}, {"p", `{"x":1}`}, {"nan", `[null,null,1]`}, {"nothing", `null`},

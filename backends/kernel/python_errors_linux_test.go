@@ -77,7 +77,8 @@ ZeroDivisionError: division by zero
     | TypeError: 2
     +------------------------------------
 `},
-		{"in what display calls", "class H:\n    def _repr_mimebundle_(self, **k): f(0)\n    def __repr__(self): raise SystemError('no')\ndisplay(input())", `Traceback (most recent call last):
+		{"in what display calls", "class H:\n    def _repr_mimebundle_(self, **k): f(0)\n    def __repr__(self): raise " +
+			"SystemError('no')\ndisplay(input())", `Traceback (most recent call last):
   File "cell 10", line 4, in <module>
     display(input())
             ^^^^^^^
@@ -169,7 +170,8 @@ func TestPythonBoundedErrors(t *testing.T) {
 func TestPythonShadowedModules(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
-		s.run("for n in ('traceback', 'linecache', 'asyncio', 'io', 'tokenize', 're', 'enum', 'selectors', 'token'):\n    open(n + '.py', 'w').write('raise SystemError(\"shadowed\")')")
+		s.run("for n in ('traceback', 'linecache', 'asyncio', 'io', 'tokenize', 're', 'enum', 'selectors', 'token'):\n    open(n + '.py', " +
+			"'w').write('raise SystemError(\"shadowed\")')")
 		if r := s.run("1/0"); !strings.Contains(r.Error.Traceback, "1/0\n") {
 			t.Errorf("got %s", r.Error.Traceback)
 		}

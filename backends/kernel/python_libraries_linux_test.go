@@ -119,7 +119,8 @@ func TestStandIn(t *testing.T) {
 func TestPandas(t *testing.T) {
 	s := startSession(t, newBare(t, map[string]string{"python": python(t, "pandas")}), "python")
 	r := s.run("import pandas as pd, numpy as np\ndf = pd.DataFrame({'a': [1, 2], 'b': ['x', None]}); df")
-	if mimeTypes(r.Value) != "text/html text/plain" || !strings.Contains(r.Value["text/html"], "<table") || !strings.HasPrefix(r.text(), "   a     b\n0  1     x") {
+	if mimeTypes(r.Value) != "text/html text/plain" || !strings.Contains(r.Value["text/html"], "<table") ||
+		!strings.HasPrefix(r.text(), "   a     b\n0  1     x") {
 		t.Errorf("got %v", r.Value)
 	}
 	for code, want := range map[string]string{

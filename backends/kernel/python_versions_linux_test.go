@@ -38,7 +38,8 @@ func TestPythonVersions(t *testing.T) {
 			} {
 				if r := s.run(c.code); r.text() != c.text || r.Stdout != c.stdout || r.Stderr != "" {
 					t.Errorf("%s: got %q %q %q", c.code, r.text(), r.Stdout, r.Stderr)
-				} else if r.Error != nil && r.Error.Type == "ZeroDivisionError" && !strings.Contains(r.Error.Traceback, "line 1, in g\n    def g(): 1/0\n") {
+				} else if r.Error != nil && r.Error.Type == "ZeroDivisionError" &&
+					!strings.Contains(r.Error.Traceback, "line 1, in g\n    def g(): 1/0\n") {
 					t.Errorf("got %s", r.Error.Traceback)
 				}
 			}

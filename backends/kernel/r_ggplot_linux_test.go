@@ -36,7 +36,8 @@ func TestRGgplot(t *testing.T) {
 	if r := s.run("head(mpg[, 1:2], 2)"); !strings.Contains(r.Value["text/html"], "<td>audi</td>") {
 		t.Errorf("a tibble: %v %v", r.Value, r.Error)
 	}
-	if r := s.run("p <- ggplot(mtcars, aes(nope)) + geom_point()\np"); r.Error == nil || !strings.Contains(r.Error.Message+r.Error.Traceback, "nope") {
+	if r := s.run("p <- ggplot(mtcars, aes(nope)) + geom_point()\np"); r.Error == nil || !strings.Contains(r.Error.Message+r.Error.Traceback,
+		"nope") {
 		t.Errorf("a plot that fails: %+v", r.Outcome)
 	}
 }

@@ -99,7 +99,9 @@ func TestRExit(t *testing.T) {
 func TestRInterrupt(t *testing.T) {
 	s := newR(t)
 	s.run("kept <- 1")
-	for _, code := range []string{"cat('begun'); Sys.sleep(100); cat('no')", "cat('begun'); repeat {}", "cat('begun'); tryCatch(repeat {}, error = function(e) 1)", "f <- function(n) f2(n); f2 <- function(n) repeat n <- n + 1; cat('begun'); f(1)"} {
+	for _, code := range []string{"cat('begun'); Sys.sleep(100); cat('no')", "cat('begun'); repeat {}",
+		"cat('begun'); tryCatch(repeat {}, error = function(e) 1)",
+		"f <- function(n) f2(n); f2 <- function(n) repeat n <- n + 1; cat('begun'); f(1)"} {
 		got := s.runInterrupted(code)
 		if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || got.Stdout != "begun" {
 			t.Fatalf("%s: %+v %v", code, got, got.Error)
@@ -181,7 +183,8 @@ func TestRValues(t *testing.T) {
 			}
 		})
 	}
-	s.run("f <- factor(c('u', 'v')); d <- data.frame(a = 1:2, b = c('x', NA)); m <- matrix(1:4, 2); pi2 <- 1/3; day <- as.Date('2024-02-29'); fun <- function() 1; named <- c(a = 1, b = 2)")
+	s.run("f <- factor(c('u', 'v')); d <- data.frame(a = 1:2, b = c('x', NA)); m <- matrix(1:4, 2); pi2 <- 1/3; day <- " +
+		"as.Date('2024-02-29'); fun <- function() 1; named <- c(a = 1, b = 2)")
 	for _, c := range []struct{ name, want string }{
 		{"f", `["u","v"]`}, {"d", `[{"a":1,"b":"x"},{"a":2,"b":null}]`}, {"m", `[[1,3],[2,4]]`}, {"pi2", `0.33333333333333331`},
 		{"day", `"2024-02-29"`}, {"named", `{"a":1,"b":2}`}, {"fun", "type closure can't be written"}, {"nothing", "nothing is not set"},

@@ -20,7 +20,8 @@ func ScriptDriver(name string) []byte {
 // scriptDriver is the part of the driver that all programs share. Rarely used parts are source text that is
 // compiled on demand.
 var scriptDriver = sync.OnceValue(func() string {
-	return "exec(compile(" + pythonText(pythonFile("units"), pythonFile("script")) + ", '<driver>', 'exec'), {'__builtins__': dict(vars(__builtins__))" +
+	return "exec(compile(" + pythonText(pythonFile("units"), pythonFile("script")) +
+		", '<driver>', 'exec'), {'__builtins__': dict(vars(__builtins__))" +
 		", 'MODULES': " + pythonText(pythonFile("modules")) +
 		", 'LATE': " + pythonText(pythonFile("late"), pythonFile("json"), pythonFile("plain"), pythonFile("show")) +
 		", 'NOTEBOOK': " + pythonText(notebook.Python())

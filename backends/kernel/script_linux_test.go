@@ -85,8 +85,10 @@ func pythons(t *testing.T) map[string]string {
 // how they end.
 func TestScriptIsTheProgram(t *testing.T) {
 	programs := map[string]string{
-		"names":            "import sys, os\nprint(sys.argv, __name__, __file__, sorted(globals()), sys.path[0], sorted(os.environ), os.listdir('.'), sys.flags)",
-		"itself":           "import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f), open(__file__).read(), f.__code__.co_filename, f.__module__)",
+		"names": "import sys, os\nprint(sys.argv, __name__, __file__, sorted(globals()), sys.path[0], sorted(os.environ), " +
+			"os.listdir('.'), sys.flags)",
+		"itself": "import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f), open(__file__).read(), " +
+			"f.__code__.co_filename, f.__module__)",
 		"docstring":        "'''said'''\nprint(__doc__)",
 		"future":           "from __future__ import annotations\nx: Undefined = 1\nprint(__annotations__)",
 		"if main":          "def main():\n    print('main')\nif __name__ == '__main__':\n    main()",
@@ -108,17 +110,20 @@ func TestScriptIsTheProgram(t *testing.T) {
 		"thread":           "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()\nprint('main')",
 		"thread fails":     "import threading\nt = threading.Thread(target=lambda: 1/0, name='T')\nt.start()\nt.join()",
 		"fork":             "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint(pid == 0)\npid == 0",
-		"spawn":            "import multiprocessing as m\ndef f(x): return x * 2\nif __name__ == '__main__':\n    m.set_start_method('spawn')\n    with m.Pool(1) as p:\n        print(p.map(f, [1, 2]))",
-		"forked pool":      "import multiprocessing as m\ndef f(x): return x * 2\nwith m.get_context('fork').Pool(1) as p:\n    print(p.map(f, [1, 2]))",
-		"pickle":           "import pickle\nclass P: pass\nprint(type(pickle.loads(pickle.dumps(P()))) is P, P.__module__)",
-		"warning":          "import warnings\nwarnings.warn('beware')\nx = 'a' is 'a'",
-		"latin-1":          "# coding: latin-1\nprint(ascii('\xe4'), 'x');",
-		"BOM":              "\ufeffprint('after it')",
-		"line ends":        "print('''a\r\nb''')\r\n1/0\r\n",
-		"no names left":    "import sys\ndel sys.modules['__main__'].__file__\nprint(len(sys.modules['__main__'].__dict__))",
-		"other builtins":   "import builtins, posix\nbuiltins.compile = builtins.eval = builtins.repr = posix.open = posix.rename = None\nprint('fine')\n5",
-		"closed streams":   "import sys, os\nsys.stdout.close()\nos.closerange(3, 100)\n5",
-		"nothing":          "# nothing",
+		"spawn": "import multiprocessing as m\ndef f(x): return x * 2\nif __name__ == '__main__':\n    " +
+			"m.set_start_method('spawn')\n    with m.Pool(1) as p:\n        print(p.map(f, [1, 2]))",
+		"forked pool": "import multiprocessing as m\ndef f(x): return x * 2\nwith m.get_context('fork').Pool(1) as p:\n    " +
+			"print(p.map(f, [1, 2]))",
+		"pickle":        "import pickle\nclass P: pass\nprint(type(pickle.loads(pickle.dumps(P()))) is P, P.__module__)",
+		"warning":       "import warnings\nwarnings.warn('beware')\nx = 'a' is 'a'",
+		"latin-1":       "# coding: latin-1\nprint(ascii('\xe4'), 'x');",
+		"BOM":           "\ufeffprint('after it')",
+		"line ends":     "print('''a\r\nb''')\r\n1/0\r\n",
+		"no names left": "import sys\ndel sys.modules['__main__'].__file__\nprint(len(sys.modules['__main__'].__dict__))",
+		"other builtins": "import builtins, posix\nbuiltins.compile = builtins.eval = builtins.repr = posix.open = posix.rename = " +
+			"None\nprint('fine')\n5",
+		"closed streams": "import sys, os\nsys.stdout.close()\nos.closerange(3, 100)\n5",
+		"nothing":        "# nothing",
 	}
 	for name, interpreter := range pythons(t) {
 		t.Run(name, func(t *testing.T) {
@@ -153,9 +158,11 @@ func TestScriptShows(t *testing.T) {
 				{"display", "display(1, 'a')\ndisplay({'text/html': '<b>'}, raw=True)\n2", "2", "", "", 3},
 				{"rich", "class T:\n    def _repr_html_(self): return '<i>'\nT()", "<__main__.T object", "", "", 0},
 				{"bad repr", "class T:\n    def __repr__(self): 1/0\nT()", "<T, whose repr() raised ZeroDivisionError", "", "", 0},
-				{"a repr that exits", "class T:\n    def __repr__(self): raise SystemExit(3)\nT()", "", "", "what the program leaves to be shown can not be: SystemExit: 3\n", 0},
+				{"a repr that exits", "class T:\n    def __repr__(self): raise SystemExit(3)\nT()", "", "",
+					"what the program leaves to be shown can not be: SystemExit: 3\n", 0},
 				{"the error after", "5\ndisplay(1)\nraise SystemExit", "", "", "", 1},
-				{"children do not", "import os\nif os.fork() == 0:\n    display(1)\n    print(end='', flush=True)\n    os._exit(0)\nos.wait()[1]", "0", "1\n", "", 0},
+				{"children do not", "import os\nif os.fork() == 0:\n    display(1)\n    print(end='', flush=True)\n    os._exit(0)\nos.wait()[1]", "0",
+					"1\n", "", 0},
 				{"directory left", "import os\nos.mkdir('d')\nos.chdir('d')\n5", "5", "", "", 0},
 				{"large", "'x' * (1 << 19)", "'xxx", "", "", 0},
 			} {
@@ -163,7 +170,8 @@ func TestScriptShows(t *testing.T) {
 					t.Parallel()
 					r := runProgram(t, interpreter, test.code, true)
 					text := r.value["text/plain"]
-					if !strings.HasPrefix(text, test.value) || test.value == "" && r.value != nil || r.out != test.out || r.err != test.err || len(r.displays) != test.displays || r.code != 0 {
+					if !strings.HasPrefix(text, test.value) || test.value == "" && r.value != nil || r.out != test.out || r.err != test.err ||
+						len(r.displays) != test.displays || r.code != 0 {
 						t.Errorf("got %+v", r)
 					}
 				})
@@ -219,10 +227,12 @@ func TestNotebookLines(t *testing.T) {
 			r := s.run(test.code)
 			check(t, r.text(), r.Stdout, r.Stderr, test.value, test.out, test.err)
 		}
-		if r := s.run("x = 1\n!echo a\n%nosuch b\n1/0"); r.Error == nil || r.Error.Type != "NotImplementedError" || !strings.Contains(r.Error.Traceback, `, line 3, in`) {
+		if r := s.run("x = 1\n!echo a\n%nosuch b\n1/0"); r.Error == nil || r.Error.Type != "NotImplementedError" ||
+			!strings.Contains(r.Error.Traceback, `, line 3, in`) {
 			t.Errorf("got %+v", r.Error)
 		}
-		if r := s.run("!echo a\nx = = 1"); r.Error == nil || r.Error.Type != "SyntaxError" || !strings.Contains(r.Error.Message, "line 2") || r.Stdout != "" {
+		if r := s.run("!echo a\nx = = 1"); r.Error == nil || r.Error.Type != "SyntaxError" || !strings.Contains(r.Error.Message, "line 2") ||
+			r.Stdout != "" {
 			t.Errorf("got %+v", r.Error)
 		}
 	})

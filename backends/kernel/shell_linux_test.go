@@ -61,7 +61,8 @@ func TestShell(t *testing.T) {
 		{"exit without a number", []string{"(exit 4); exit"}, "", "", 4},
 		{"exit with a word", []string{"exit abc; echo no"}, "", "numeric argument required", 2},
 		{"exit with too much", []string{"exit 1 2; echo yes"}, "yes\n", "too many arguments", 0},
-		{"exit in functions and loops", []string{"f() { while :; do for i in 1; do g; echo no; done; done; }; g() { { exit 3; } 2>/dev/null; }; f; echo no"}, "", "", 3},
+		{"exit in functions and loops", []string{"f() { while :; do for i in 1; do g; echo no; done; done; }; g() { { exit 3; } 2>/dev/null; " +
+			"}; f; echo no"}, "", "", 3},
 		{"exit in eval and source", []string{"eval 'source /dev/stdin <<<\"exit 8\"; echo no'; echo no"}, "", "", 8},
 		{"exit in a subshell", []string{"(exit 4); echo $?; x=$(exit 5); echo $?; echo | exit 6; echo $?"}, "4\n5\n6\n", "", 0},
 		{"exit in a trap", []string{"trap 'exit 6' USR1; kill -USR1 $$; echo no"}, "", "", 6},
@@ -72,7 +73,8 @@ func TestShell(t *testing.T) {
 		{"errexit in a function", []string{"set -e; f() { (exit 5); echo no; }; f; echo no"}, "", "", 5},
 		{"errexit in a subshell", []string{"set -e; (set -e; false; echo no); echo no"}, "", "", 1},
 		{"errexit with pipefail", []string{"set -eo pipefail; (exit 4) | cat; echo no"}, "", "", 4},
-		{"errexit and conditions", []string{"set -e; f() { false; echo in; }; f || :; if f; then echo yes; fi; ! true; false && true; echo end"}, "in\nin\nyes\nend\n", "", 0},
+		{"errexit and conditions", []string{"set -e; f() { false; echo in; }; f || :; if f; then echo yes; fi; ! true; false && true; echo end"},
+			"in\nin\nyes\nend\n", "", 0},
 		{"errexit and a trap on ERR", []string{"set -eE; trap 'echo \"failed with $?\"' ERR; x=1; (exit 3); echo no"}, "failed with 3\n", "", 3},
 		{"state after that", []string{"set -e; trap 'echo failed' ERR; x=1; false", "echo $x $-"}, "1 ehiBEs\n", "", 0},
 		{"trap on ERR alone", []string{"trap 'echo failed' ERR; false; echo on"}, "failed\non\n", "", 0},
@@ -81,7 +83,8 @@ func TestShell(t *testing.T) {
 		{"nounset", []string{"set -u; echo $nothing\necho no"}, "", "nothing: unbound variable", 1},
 		{"nounset and a trap on EXIT", []string{"set -euo pipefail; trap 'echo cleanup' EXIT; x=1", "echo $nothing", "echo $x"}, "1\n", "", 0},
 		{"trap on EXIT in a subshell", []string{"(trap 'echo \"bye $?\"' EXIT; exit 3); echo $?"}, "bye 3\n3\n", "", 0},
-		{"what the driver needs", []string{"unset PROMPT_COMMAND; TMOUT=1; PS1='$(exit)'", "sleep 1.2; echo ok", "PROMPT_COMMAND=exit; TMOUT=1; exit 3", "sleep 1.2; echo ok"}, "ok\n", "", 0},
+		{"what the driver needs", []string{"unset PROMPT_COMMAND; TMOUT=1; PS1='$(exit)'", "sleep 1.2; echo ok",
+			"PROMPT_COMMAND=exit; TMOUT=1; exit 3", "sleep 1.2; echo ok"}, "ok\n", "", 0},
 		{"nounset in depth", []string{"set -eu; f() { eval 'echo $nothing'; echo no; }; f; echo no"}, "", "unbound variable", 1},
 		{"state after nounset", []string{"x=1; set -u; echo $nothing", "echo $x"}, "1\n", "", 0},
 		{"parameter error", []string{"echo ${x:?boom}\necho no"}, "", "boom", 1},
@@ -96,10 +99,13 @@ func TestShell(t *testing.T) {
 		{"unusual bytes", []string{"printf '%s' $'\\xff\\x01' 'ü\t\xfe\x7f'; echo '\r'"}, "\xff\x01ü\t\xfe\x7f\r\n", "", 0},
 		{"binary output", []string{`printf '\0\1\377\0'`}, "\x00\x01\xff\x00", "", 0},
 		{"children's output", []string{"sh -c 'echo child; echo err >&2'"}, "child\n", "err\n", 0},
-		{"names that are taken", []string{"printf() { echo fake; }; read() { :; }; eval() { :; }; exec() { :; }; local() { :; }; set() { :; }; alias if=echo; status=1; readonly status", "unset -f printf; printf ok"}, "ok", "", 0},
-		{"settings that confuse", []string{"IFS=0123456789; set -fu; set -o noclobber; LC_ALL=C; shopt -s nocasematch nullglob dotglob; unset HOME", "echo ok"}, "ok\n", "", 0},
+		{"names that are taken", []string{"printf() { echo fake; }; read() { :; }; eval() { :; }; exec() { :; }; local() { :; }; set() { :; " +
+			"}; alias if=echo; status=1; readonly status", "unset -f printf; printf ok"}, "ok", "", 0},
+		{"settings that confuse", []string{"IFS=0123456789; set -fu; set -o noclobber; LC_ALL=C; shopt -s nocasematch nullglob " +
+			"dotglob; unset HOME", "echo ok"}, "ok\n", "", 0},
 		{"text like a mark", []string{"printf '\\0deadbeefdeadbeefdeadbeefdeadbeef\\0'"}, "\x00deadbeefdeadbeefdeadbeefdeadbeef\x00", "", 0},
-		{"nothing is inherited", []string{"ls /proc/self/fd | sort -n | tail -n +5 | while read n; do readlink /proc/$$/fd/$n; done | grep socket"}, "", "", 1},
+		{"nothing is inherited", []string{"ls /proc/self/fd | sort -n | tail -n +5 | while read n; do readlink /proc/$$/fd/$n; done " +
+			"| grep socket"}, "", "", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +166,8 @@ func TestShellInterrupt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newShell(t)
-			s.run("kept=1; set -e; sleep 1000 & job=$!; until read -r name </proc/$job/comm && [ $name = sleep ]; do :; done") // from then on it ignores SIGINT
+			// from then on it ignores SIGINT
+			s.run("kept=1; set -e; sleep 1000 & job=$!; until read -r name </proc/$job/comm && [ $name = sleep ]; do :; done")
 			got := s.runInterrupted(c.code)
 			if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || strings.Contains(got.Stdout, "no") {
 				t.Fatalf("got %+v, error %v, exit %d", got, got.Error, got.exit())
@@ -205,7 +212,8 @@ func TestShellLarge(t *testing.T) {
 	})
 	t.Run("one line of output", func(t *testing.T) {
 		var n count
-		if _, err := s.Run(t.Context(), Cell{Code: "head -c 8000000 /dev/zero | tr '\\0' x; echo", Stdout: &n, Timeout: time.Hour}); err != nil || n != 8000001 {
+		if _, err := s.Run(t.Context(), Cell{Code: "head -c 8000000 /dev/zero | tr '\\0' x; echo", Stdout: &n, Timeout: time.Hour}); err != nil ||
+			n != 8000001 {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 	})

@@ -50,7 +50,8 @@ func TestShellReplyRefused(t *testing.T) {
 func FuzzShellReply(f *testing.F) {
 	for _, body := range []string{
 		"ready\x005.2.15\x00", "done\x001\x00run\x007\x00", "done\x001\x00run\x00\x00T\x00m\x00t\x00text/plain\x00v\x00",
-		"done\x001\x00list\x00a\x00\x00", "done\x001\x00map\x00k\x00", "done\x001\x00vars\x00a\x00b\x00c\x003\x00e\x00", "display\x001\x00image/png\x00AA\x00",
+		"done\x001\x00list\x00a\x00\x00", "done\x001\x00map\x00k\x00", "done\x001\x00vars\x00a\x00b\x00c\x003\x00e\x00",
+		"display\x001\x00image/png\x00AA\x00",
 	} {
 		f.Add([]byte(body))
 	}
@@ -64,7 +65,8 @@ func FuzzShellReply(f *testing.F) {
 
 func TestRValue(t *testing.T) {
 	for value, want := range map[string]string{
-		`null`: `NULL`, `[]`: `list()`, `[null]`: `list(NULL)`, `[1,null,2.5]`: `c(1L,NA,2.5)`, `["NULL",null]`: `c("NULL",NA)`, `[[1,2],[3]]`: `list(c(1L,2L),c(3L))`,
+		`null`: `NULL`, `[]`: `list()`, `[null]`: `list(NULL)`, `[1,null,2.5]`: `c(1L,NA,2.5)`, `["NULL",null]`: `c("NULL",NA)`,
+		`[[1,2],[3]]`:                  `list(c(1L,2L),c(3L))`,
 		`[null,{"a":[true,null]},"b"]`: `list(NULL,structure(list(c(TRUE,NA)),names=c("a")),"b")`, `{}`: `structure(list(),names=c(character()))`,
 		`{"a":1,"b":[null,"c"]}`: `structure(list(1L,c(NA,"c")),names=c("a","b"))`, `[-2147483648,1]`: `c(-2147483648,1L)`,
 	} {

@@ -87,24 +87,29 @@ func TestPythonTools(t *testing.T) {
 			{"try: add(1, 2, 3)\nexcept TypeError as e: caught = str(e)\ncaught", `'add() takes 2 positional arguments but 3 were given'`},
 			{"try: add(1, a=3)\nexcept TypeError as e: caught = str(e)\ncaught", `"add() got multiple values for argument 'a'"`},
 			{"try: add(a=b'')\nexcept TypeError as e: caught = str(e)[:27]\ncaught", `'bytes have no JSON form: en'`},
-			{"try: add(a='x' * 300000)\nexcept ToolError as e: caught = str(e)\ncaught", `'the arguments take 300008 bytes as JSON, more than 262144'`},
+			{"try: add(a='x' * 300000)\nexcept ToolError as e: caught = str(e)\ncaught",
+				`'the arguments take 300008 bytes as JSON, more than 262144'`},
 			{"len(tools.big())", "1048576"},
 			{"import asyncio\nawait asyncio.gather(*[asyncio.to_thread(add, n, 1) for n in range(3)])", ""},
-			{"from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as e: got = list(e.map(tools.meet, range(10)))\ngot", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"},
+			{"from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(10) as e: got = list(e.map(tools.meet, range(10)))\ngot",
+				"[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"},
 			// Printed text is neither a call nor an answer.
 			{`print('\x00\x00\x00\x10{"op":"answer","call":1,"value":1}'); add(1, 1)['sum']`, "2"},
-			{"import os\nif os.fork() == 0:\n    try: add(1, 1)\n    except ToolError as e: os.write(1, b'refused')\n    os._exit(0)\nos.wait()[1]", "0"},
+			{"import os\nif os.fork() == 0:\n    try: add(1, 1)\n    except ToolError as e: os.write(1, b'refused')\n    os._exit(0)\nos.wait()[1]",
+				"0"},
 		} {
 			r := s.cell(t.Context(), w.cell(c.code))
 			if r.Error != nil || c.want != "" && r.text() != c.want {
 				t.Errorf("%s: got %s %v %s, want %s", c.code, r.text(), r.Error, r.Stderr, c.want)
 			}
 		}
-		if r := s.cell(t.Context(), w.cell("tools.fail()")); r.Error == nil || r.Error.Type != "ToolError" || strings.Contains(r.Error.Traceback, "driver") {
+		if r := s.cell(t.Context(), w.cell("tools.fail()")); r.Error == nil || r.Error.Type != "ToolError" ||
+			strings.Contains(r.Error.Traceback, "driver") {
 			t.Errorf("an error that nobody caught: %+v", r.Error)
 		}
 		// A thread that waits when the cell ends gets an error, and its call is cancelled.
-		r := s.cell(t.Context(), w.cell("import threading\ndef work():\n    global ended\n    try: tools.wait()\n    except ToolError as e: ended = str(e)\n"+
+		r := s.cell(t.Context(), w.cell("import threading\ndef work():\n    global ended\n    try: tools.wait()\n    except ToolError as e: "+
+			"ended = str(e)\n"+
 			"thread = threading.Thread(target=work); thread.start(); tools.waited()"))
 		<-w.cancelled
 		if r.Ended != "ok" {
@@ -114,7 +119,8 @@ func TestPythonTools(t *testing.T) {
 			t.Errorf("a thread that waited when its cell ended: %s %v", r.text(), r.Error)
 		}
 		// Calls fail after the cell, and in a cell without tools.
-		if r := s.run("tools.add(1, 1)"); r.Error == nil || r.Error.Message != "tools can be called while a cell runs, in the process of the session" {
+		if r := s.run("tools.add(1, 1)"); r.Error == nil || r.Error.Message != "tools can be called while a cell runs, in the process of "+
+			"the session" {
 			t.Errorf("a cell without tools: %+v", r.Error)
 		}
 		if r := s.cell(t.Context(), Cell{Code: "try: tools.add(1, 1)\nexcept ToolError as e: caught = str(e)\ncaught", Tools: testTools}); r.text() != `"tools can't be called here"` {

@@ -11,7 +11,8 @@ import (
 func TestValues(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
-		for _, v := range []string{`null`, `true`, `0`, `-1.5e300`, `"text \u0000 ä 𝄞"`, `[]`, `{}`, `{"a":[1,{"b":null}],"":false}`, `123456789012345678901234567890`} {
+		for _, v := range []string{`null`, `true`, `0`, `-1.5e300`, `"text \u0000 ä 𝄞"`, `[]`, `{}`, `{"a":[1,{"b":null}],"":false}`,
+			`123456789012345678901234567890`} {
 			if err := s.Set(t.Context(), "v", json.RawMessage(v)); err != nil {
 				t.Fatalf("set %s: %v", v, err)
 			}

@@ -43,7 +43,8 @@ func BenchmarkLease(b *testing.B) {
 		trueIn(b, maker.engine.cluster)
 		times["exec"] = append(times["exec"], time.Since(begun))
 		taker := newBackend(b, c, 1) // has no pod of its own
-		taker.Backend.Backend = container.New(timedEngine{taker.engine, times}, container.Config{Images: testImages(), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"), Ahead: 1})
+		taker.Backend.Backend = container.New(timedEngine{taker.engine, times}, container.Config{Images: testImages(), Pull: "never",
+			StateDir: filepath.Join(b.TempDir(), "state"), Ahead: 1})
 		if _, err := taker.engine.Info(b.Context()); err != nil {
 			b.Fatal(err)
 		}

@@ -32,7 +32,8 @@ func newClient(c Config) (*client, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, backends.Refuse("no cluster is configured: "+engine.OneLine(err.Error()), "set KUBECONFIG, or kubernetes.kubeconfig and kubernetes.context")
+		return nil, backends.Refuse("no cluster is configured: "+engine.OneLine(err.Error()),
+			"set KUBECONFIG, or kubernetes.kubeconfig and kubernetes.context")
 	}
 	k := &client{rest: config, namespace: c.Namespace}
 	if k.namespace == "" {

@@ -39,10 +39,12 @@ func testConfig(t testing.TB) Config {
 	for _, name := range []string{enginetest.Own, enginetest.Hostile} {
 		enginetest.NodeImage(t, name)
 	}
-	c := Config{Kubeconfig: kubeconfig, Namespace: "test-" + strings.ToLower(ulid.Make().String()), Image: ownImage, NeverPull: true, Overcommit: 20}
+	c := Config{Kubeconfig: kubeconfig, Namespace: "test-" + strings.ToLower(ulid.Make().String()), Image: ownImage, NeverPull: true,
+		Overcommit: 20}
 	api := apiOf(t, c)
-	space := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Namespace, "labels": map[string]string{
-		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}}
+	space := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Namespace,
+		"labels": map[string]string{
+			"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}}
 	if err := api.call(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, space, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ func testImages() map[string]string {
 // newBackendIn returns a backend with a state directory that others may share.
 func newBackendIn(stateDir string, c Config, ahead int) testBackend {
 	e := New(c)
-	return testBackend{Backend{container.New(e, container.Config{Images: testImages(), Pull: "never", StateDir: stateDir, Ahead: ahead})}, e.(*kubernetes)}
+	return testBackend{Backend{container.New(e, container.Config{Images: testImages(), Pull: "never", StateDir: stateDir, Ahead: ahead})},
+		e.(*kubernetes)}
 }
 
 // closeLater closes a backend at the end of a test.

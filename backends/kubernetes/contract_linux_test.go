@@ -18,10 +18,12 @@ var modes = []struct {
 	ahead       int
 	some, whole []string // groups of attacks, and those under SANDBOXMCP_TEST_LONG: none that needs internet sockets
 }{
-	{"fresh", 0, []string{"Smoke", "Streams"}, []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts", "Isolation",
+	{"fresh", 0, []string{"Smoke", "Streams"}, []string{"Probe", "Language", "Streams", "Terminal", "Ends", "Contained", "Files", "Artifacts",
+		"Isolation",
 		"Container", "Kernel", "Limits", "Sessions", "Mains", "Ready", "Leftovers"}},
 	{"pool", 2, []string{"Ends"}, []string{"Language", "Streams", "Terminal", "Sessions", "Leftovers"}},
-	{"warm", 2, nil, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Kernel", "Limits", "Ready", "Leftovers"}},
+	{"warm", 2, nil, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Kernel", "Limits", "Ready",
+		"Leftovers"}},
 }
 
 // TestContract runs the attacks that all backends share, in pods of an image whose configuration interferes.
@@ -74,7 +76,9 @@ func contract(t *testing.T, c Config) (backendtest.Options, string) {
 	stateDir := filepath.Join(t.TempDir(), "state")
 	// The kubelet mounts the first, and containerd the image's volumes.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: PromisedLayers(), OwnDisks: true, Static: true, MemInfo: c.RuntimeClass == "", Unseen: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_", "waiting_connections"}, Left: awaitNoPods(c), Dirs: []string{stateDir},
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: PromisedLayers(), OwnDisks: true, Static: true,
+		MemInfo: c.RuntimeClass == "", Unseen: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users",
+			"interfaces", "route_", "waiting_connections"}, Left: awaitNoPods(c), Dirs: []string{stateDir},
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)

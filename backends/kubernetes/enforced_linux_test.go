@@ -32,7 +32,8 @@ func enforce(t *testing.T, c Config, but ...string) {
 		hosttest.SkipMissing(t, thing, "the node's network namespace can't be entered: "+err.Error())
 	}
 	table := func(args ...string) error {
-		out, err := exec.Command("nsenter", append([]string{"-t", strings.Fields(string(inner))[0], "-n", "iptables", "-w", "-t", "raw"}, args...)...).CombinedOutput()
+		out, err := exec.Command("nsenter", append([]string{"-t", strings.Fields(string(inner))[0], "-n", "iptables", "-w", "-t", "raw"},
+			args...)...).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("iptables %v: %w %s", args, err, out)
 		}
@@ -82,7 +83,8 @@ func TestPolicyEnforced(t *testing.T) {
 	s := start(t, b, backends.Spec{Language: "python", Gateway: []int{443}, Require: PromisedLayers()})
 	api := apiOf(t, c)
 	host, port := api.base.Hostname(), api.base.Port()
-	targets := []string{"API server,tcp," + host + "," + port, "kubelet,tcp," + host + ",10250", "metadata,tcp,169.254.169.254,80", "internet,tcp,1.1.1.1,443"}
+	targets := []string{"API server,tcp," + host + "," + port, "kubelet,tcp," + host + ",10250", "metadata,tcp,169.254.169.254,80",
+		"internet,tcp,1.1.1.1,443"}
 	o := execute(t, s, append([]string{"python", "-c", reach}, targets...)...)
 	if o.stdout != "done\n" {
 		t.Errorf("got %q, %q", o.stdout, o.stderr)
@@ -102,9 +104,11 @@ func TestPolicyWithHole(t *testing.T) {
 	enforce(t, c, api.base.Hostname())
 	b := newBackend(t, c, 0)
 	closeLater(t, b)
-	_, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Gateway: []int{443}, Require: []string{backends.LayerNet}})
+	_, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Gateway: []int{443},
+		Require: []string{backends.LayerNet}})
 	refused, is := errors.AsType[*backends.Refusal](err)
-	if !is || refused.Layer != backends.LayerNet || !strings.Contains(refused.Reason, "API server "+api.base.Host+", kubelet") || strings.Contains(refused.Reason, "gateway 10.") {
+	if !is || refused.Layer != backends.LayerNet || !strings.Contains(refused.Reason, "API server "+api.base.Host+", kubelet") ||
+		strings.Contains(refused.Reason, "gateway 10.") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -20,7 +20,8 @@ import (
 // Create implements [container.Engine], as do the following methods. A pod starts by itself.
 func (c *cluster) Create(ctx context.Context, of container.Container) (string, error) {
 	if len(of.GPUs) > 0 {
-		return "", backends.Refuse("pods can't get graphics processors", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
+		return "", backends.Refuse("pods can't get graphics processors", "use ", remedy.Backend.With("docker"), " or ",
+			remedy.Backend.With("podman"))
 	}
 	spec, err := c.spec(of)
 	if err != nil {
@@ -28,13 +29,15 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	}
 	var p pod
 	c.pods.track(of.Name)
-	err = c.call(ctx, http.MethodPost, c.pathOf("v1", "pods", ""), nil, object{"apiVersion": "v1", "kind": "Pod", "metadata": c.metadata(of), "spec": spec}, &p)
+	err = c.call(ctx, http.MethodPost, c.pathOf("v1", "pods", ""), nil, object{"apiVersion": "v1", "kind": "Pod", "metadata": c.metadata(of),
+		"spec": spec}, &p)
 	if err == nil {
 		c.pods.store(p, false)
 		return of.Name, nil
 	}
 	if failed, is := errors.AsType[*statusError](err); is && failed.Code == http.StatusForbidden {
-		err := backends.Refuse("create pod "+of.Name+": "+engine.OneLine(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"), " prints the rights and the quota")
+		err := backends.Refuse("create pod "+of.Name+": "+engine.OneLine(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"),
+			" prints the rights and the quota")
 		if strings.Contains(failed.Message, "exceeded quota") {
 			return "", fmt.Errorf("%w: %w", container.ErrFull, err)
 		}
@@ -44,7 +47,8 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 }
 
 // hopeless are the waiting reasons of a container that only a person can fix.
-var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError",
+	"CreateContainerError", "RunContainerError"}
 
 // Attach waits until the pod is running, and connects to its init.
 func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
@@ -77,7 +81,8 @@ func checkRunning(p pod) (bool, error) {
 	for _, s := range slices.Concat(p.Status.InitContainers, p.Status.Containers) {
 		switch w, t := s.State.Waiting, s.State.Terminated; {
 		case w != nil && slices.Contains(hopeless, w.Reason):
-			return false, backends.Refuse(fmt.Sprintf("container %s can't start: %s: %s", s.Name, w.Reason, engine.OneLine(w.Message)), "check the images of the settings images and kubernetes.image")
+			return false, backends.Refuse(fmt.Sprintf("container %s can't start: %s: %s", s.Name, w.Reason, engine.OneLine(w.Message)),
+				"check the images of the settings images and kubernetes.image")
 		case t != nil && (s.Name != initContainer || t.ExitCode != 0):
 			return false, fmt.Errorf("container %s ended with code %d: %s", s.Name, t.ExitCode, engine.OneLine(t.Reason+" "+t.Message))
 		}

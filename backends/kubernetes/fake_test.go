@@ -37,7 +37,8 @@ type fakeWatch struct {
 
 func newFake() *fakeAPI {
 	node := map[string]any{"metadata": map[string]any{"name": "node1"}}
-	return &fakeAPI{objects: map[string]map[string]any{"/api/v1/nodes/node1": node}, watchers: map[*fakeWatch]struct{}{}, counts: map[string]int{}}
+	return &fakeAPI{objects: map[string]map[string]any{"/api/v1/nodes/node1": node}, watchers: map[*fakeWatch]struct{}{},
+		counts: map[string]int{}}
 }
 
 // client returns a client of the fake API.
@@ -116,7 +117,8 @@ func (f *fakeAPI) serve(q *http.Request, in map[string]any) (code int, out any) 
 		return 201, in
 	case q.URL.Query().Get("watch") != "":
 		return 200, f.serveWatch(q)
-	case q.Method == http.MethodGet && (strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases") || strings.HasSuffix(path, "/nodes")):
+	case q.Method == http.MethodGet && (strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases") ||
+		strings.HasSuffix(path, "/nodes")):
 		all := []any{}
 		for at, o := range f.objects {
 			if strings.HasPrefix(at, path+"/") && matchesSelector(q.URL.Query().Get("labelSelector"), o) {

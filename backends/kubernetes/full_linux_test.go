@@ -16,7 +16,8 @@ import (
 // limitPods sets a namespace's pod quota, and waits until it is in force.
 func limitPods(t *testing.T, api *client, n string) {
 	t.Helper()
-	quota := map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "few"}, "spec": map[string]any{"hard": map[string]string{"pods": n}}}
+	quota := map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "few"},
+		"spec": map[string]any{"hard": map[string]string{"pods": n}}}
 	if err := api.call(t.Context(), http.MethodPost, api.pathOf("v1", "resourcequotas", ""), nil, quota, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestFullNamespace(t *testing.T) {
 			return
 		}
 		defer s.Close()
-		if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "true"}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
+		if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "true"}}, backends.Streams{}); err != nil ||
+			r.Ended != backends.EndedOK {
 			t.Errorf("%s: ended %s, %v", tenant, r.Ended, err)
 		}
 	}

@@ -125,7 +125,8 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 		return e.info, nil
 	}
 	if e.config.Image == "" {
-		return container.Info{}, backends.Refuse("no image with sandboxmcp is configured for the cluster's pods", "set kubernetes.image; sandboxmcp setup kubernetes shows how to build one")
+		return container.Info{}, backends.Refuse("no image with sandboxmcp is configured for the cluster's pods",
+			"set kubernetes.image; sandboxmcp setup kubernetes shows how to build one")
 	}
 	api, err := newClient(e.config)
 	if err != nil {
@@ -158,11 +159,14 @@ func joinCluster(ctx context.Context, api *client, config Config) (_ *cluster, e
 
 // remedies are those for layers that depend on the nodes.
 var remedies = map[string]remedy.Text{
-	backends.LayerUser: {"use nodes that give pods user namespaces (a kernel of 6.3, containerd 2, Kubernetes 1.33 or newer), name them in ", remedy.Setting.With("kubernetes.node_selector"),
+	backends.LayerUser: {"use nodes that give pods user namespaces (a kernel of 6.3, containerd 2, Kubernetes 1.33 or newer), name them in ",
+		remedy.Setting.With("kubernetes.node_selector"),
 		", and let the server list nodes: ", remedy.Command.With("sandboxmcp setup kubernetes"), " prints that right"},
-	backends.LayerNet:      {"use a network that enforces policies, such as Calico's or Cilium's, and leave these pods to the policy ", policyName, " alone, which it must have in force within seconds of a pod's start"},
+	backends.LayerNet: {"use a network that enforces policies, such as Calico's or Cilium's, and leave these pods to the policy ",
+		policyName, " alone, which it must have in force within seconds of a pod's start"},
 	backends.LayerCgroupNS: {"use nodes with cgroup v2"},
-	backends.LayerCgroup:   {"run without it: nothing limits the processes of one pod, so a watcher inside does; the kernel limits memory and CPU"},
+	backends.LayerCgroup: {"run without it: nothing limits the processes of one pod, so a watcher inside does; the kernel limits " +
+		"memory and CPU"},
 	backends.LayerLandlock: {"use nodes with a kernel of 5.13 or newer and lsm=landlock,... on its command line"},
 }
 
@@ -173,7 +177,8 @@ func (c *cluster) describe(ctx context.Context) (container.Info, error) {
 		return container.Info{}, fmt.Errorf("ask the API server at %s for its version: %w", c.base.Host, err)
 	}
 	c.minor, _ = strconv.Atoi(strings.TrimRight(version.Minor, "+"))
-	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true, Runtime: c.config.RuntimeClass, Remedies: remedies}
+	i := container.Info{Version: version.GitVersion, Address: c.base.Host + ", namespace " + c.namespace, HasInit: true,
+		Runtime: c.config.RuntimeClass, Remedies: remedies}
 	var nodes struct{ Items []node }
 	switch err := c.get(ctx, "/api/v1/nodes", query("labelSelector", labelSelector(c.config.NodeSelector)), &nodes); {
 	case isStatus(err, 403): // the namespace's administrator need not be the cluster's

@@ -62,7 +62,8 @@ func (l *lease) removeOwed(ctx context.Context) {
 
 // acquire creates a lease, and begins to renew it and to look for leases that nobody renews.
 func (c *cluster) acquire(ctx context.Context) (*lease, error) {
-	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease), done: make(chan struct{})}
+	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease),
+		done: make(chan struct{})}
 	if err := l.create(ctx); err != nil {
 		return nil, fmt.Errorf("acquire a lease in namespace %s: %w", c.namespace, err)
 	}

@@ -48,7 +48,8 @@ func TestStoppedKubelet(t *testing.T) {
 	c := testConfig(t)
 	program, home := buildServer(t), t.TempDir()
 	file := filepath.Join(home, "config.yaml")
-	text := fmt.Sprintf("backend: kubernetes\ncaps: {timeout_seconds: 2000}\ncontainers: {pull: never}\nimages: {shell: %q}\nkubernetes: {kubeconfig: %q, namespace: %q, image: %q, overcommit: 20}\n",
+	text := fmt.Sprintf("backend: kubernetes\ncaps: {timeout_seconds: 2000}\ncontainers: {pull: never}\nimages: {shell: %q}\nkubernetes: "+
+		"{kubeconfig: %q, namespace: %q, image: %q, overcommit: 20}\n",
 		programImage, kubeconfig, c.Namespace, ownImage)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,8 @@ func (c *cluster) missingRights(ctx context.Context) (all []string) {
 		for _, verb := range r.verbs {
 			granted := false
 			for _, rule := range review.Status.ResourceRules {
-				granted = granted || len(rule.ResourceNames) == 0 && has(rule.APIGroups, r.group) && has(rule.Resources, r.resource) && has(rule.Verbs, verb)
+				granted = granted || len(rule.ResourceNames) == 0 && has(rule.APIGroups, r.group) && has(rule.Resources, r.resource) &&
+					has(rule.Verbs, verb)
 			}
 			if !granted {
 				all = append(all, "the right to "+verb+" "+r.resource)

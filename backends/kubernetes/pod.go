@@ -38,7 +38,8 @@ const longestPod = 7 * 24 * 3600
 
 // metadata returns the metadata of a container's pod.
 func (c *cluster) metadata(of container.Container) meta {
-	m := meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}
+	m := meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Annotations: map[string]string{},
+		Owners: []owner{c.lease.owner()}}
 	if of.Idle {
 		m.Labels[labelKind] = c.idleKind(of)
 	}
@@ -52,7 +53,8 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	if _, err := fmt.Sscanf(of.User, "%d:%d", &uid, &gid); err != nil {
 		return nil, fmt.Errorf("user %q: %w", of.User, err)
 	}
-	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, memoryVolume("socket", "64Ki"), memoryVolume("attach", "64Ki"), memoryVolume("empty", "4Ki")}
+	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, memoryVolume("socket", "64Ki"),
+		memoryVolume("attach", "64Ki"), memoryVolume("empty", "4Ki")}
 	socket := path.Dir(container.SocketPath)
 	mounts := []object{readOnlyMount("home", container.Home), readOnlyMount("socket", socket)}
 	// The image has no entry for our user; and the kubelet would mount a writable hosts file that contains the
@@ -85,11 +87,13 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	spec := object{
 		"hostname": of.Hostname, "restartPolicy": "Never", "activeDeadlineSeconds": longestPod, "terminationGracePeriodSeconds": 1,
 		"automountServiceAccountToken": false, "enableServiceLinks": false, "shareProcessNamespace": false,
-		"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{"127.0.0.1"}, "options": []object{nameValue("timeout", "1"), nameValue("attempts", "1")}},
+		"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{"127.0.0.1"}, "options": []object{nameValue("timeout", "1"),
+			nameValue("attempts", "1")}},
 		"securityContext": object{"runAsNonRoot": true, "seccompProfile": object{"type": "RuntimeDefault"}, "sysctls": c.sysctls(of.Sysctls)},
 		"volumes":         volumes,
 		"initContainers":  []object{c.helperContainer(initContainer, copying, writableMount("home", "/copy"))},
-		"containers":      []object{c.helperContainer(relayName, []string{"relay"}, writableMount("socket", socket), writableMount("attach", "/run/sandboxmcp")), program},
+		"containers": []object{c.helperContainer(relayName, []string{"relay"}, writableMount("socket", socket),
+			writableMount("attach", "/run/sandboxmcp")), program},
 	}
 	if c.info.UserNS {
 		spec["hostUsers"] = false
@@ -97,7 +101,8 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	if len(c.config.NodeSelector) > 0 {
 		spec["nodeSelector"] = c.config.NodeSelector
 	}
-	for key, value := range map[string]string{"runtimeClassName": c.config.RuntimeClass, "serviceAccountName": c.config.Account, "priorityClassName": c.config.PriorityClass} {
+	for key, value := range map[string]string{"runtimeClassName": c.config.RuntimeClass, "serviceAccountName": c.config.Account,
+		"priorityClassName": c.config.PriorityClass} {
 		if value != "" {
 			spec[key] = value
 		}
@@ -141,7 +146,8 @@ func (c *cluster) container(name, image string, command []string, uid, gid int, 
 		pull = "Never"
 	}
 	return object{
-		"name": name, "image": image, "imagePullPolicy": pull, "command": command, "workingDir": "/", "volumeMounts": mounts, "terminationMessagePath": terminationPath,
+		"name": name, "image": image, "imagePullPolicy": pull, "command": command, "workingDir": "/", "volumeMounts": mounts,
+		"terminationMessagePath": terminationPath,
 		"securityContext": object{"runAsUser": uid, "runAsGroup": gid, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
 			"capabilities": object{"drop": []string{"ALL"}}},
 	}

@@ -73,7 +73,8 @@ func TestReach(t *testing.T) {
 	}
 	api := apiOf(t, c)
 	host, port := api.base.Hostname(), api.base.Port()
-	targets = append(targets, "API server,tcp,"+host+","+port, "kubelet,tcp,"+host+",10250", "metadata,tcp,169.254.169.254,80", "DNS,udp,10.96.64.10,53")
+	targets = append(targets, "API server,tcp,"+host+","+port, "kubelet,tcp,"+host+",10250", "metadata,tcp,169.254.169.254,80",
+		"DNS,udp,10.96.64.10,53")
 	if o := execute(t, s, append([]string{"python", "-c", reach}, targets...)...); o.stdout != "done\n" {
 		t.Errorf("got %q, %q", o.stdout, o.stderr)
 	}
@@ -95,7 +96,8 @@ func TestPolicyNotEnforced(t *testing.T) {
 	if !strings.Contains(o.Contained.Layers[i].Detail, "no internet sockets") {
 		t.Skipf("this cluster enforces network policies: %s", o.Contained.Layers[i].Detail)
 	}
-	_, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Gateway: []int{443}, Require: []string{backends.LayerNet}})
+	_, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Gateway: []int{443},
+		Require: []string{backends.LayerNet}})
 	refused, is := errors.AsType[*backends.Refusal](err)
 	if !is || refused.Layer != backends.LayerNet || !strings.Contains(refused.Reason, "answered") {
 		t.Errorf("got %v", err)
@@ -183,7 +185,8 @@ func TestTwoServers(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				for range hosttest.Rounds(2, 25) {
-					s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Program: &backends.Command{Args: []string{"bash"}}})
+					s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell",
+						Program: &backends.Command{Args: []string{"bash"}}})
 					if err != nil {
 						t.Error(err)
 						return
@@ -477,7 +480,8 @@ func TestBrokenStream(t *testing.T) {
 		}
 		defer s.Close()
 		var out bytes.Buffer
-		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "for i in {1..200}; do echo a line of output; done"}}, backends.Streams{Stdout: &out})
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "for i in {1..200}; do echo a line of output; done"}},
+			backends.Streams{Stdout: &out})
 		if err == nil && (r.Ended != backends.EndedOK || out.String() != want) {
 			t.Errorf("cut after %d bytes: ended %s with %d bytes", limit.Load(), r.Ended, out.Len())
 		}

@@ -104,7 +104,8 @@ func (c *cluster) labelPod(ctx context.Context, seen pod, labels object, annotat
 // LeaseIdle implements [container.Shared]. Concurrent servers begin at different pods.
 func (c *cluster) LeaseIdle(ctx context.Context, of container.Container) (string, error) {
 	var list struct{ Items []pod }
-	if err := c.get(ctx, c.pathOf("v1", "pods", ""), query("labelSelector", labelKind+"="+c.idleKind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
+	if err := c.get(ctx, c.pathOf("v1", "pods", ""), query("labelSelector", labelKind+"="+c.idleKind(of)+","+labelIdle+"=yes,"+labelLease+"!="+
+		c.lease.name), &list); err != nil {
 		return "", fmt.Errorf("list idle pods: %w", err)
 	}
 	of.Idle = false

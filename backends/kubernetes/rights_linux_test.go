@@ -44,7 +44,8 @@ func apply(t *testing.T, admin *client, image string, keep func(o map[string]any
 	paths := map[string]string{
 		"NetworkPolicy": admin.pathOf("networking.k8s.io/v1", "networkpolicies", ""), "ResourceQuota": admin.pathOf("v1", "resourcequotas", ""),
 		"ServiceAccount": admin.pathOf("v1", "serviceaccounts", ""), "Role": admin.pathOf("rbac.authorization.k8s.io/v1", "roles", ""),
-		"RoleBinding": admin.pathOf("rbac.authorization.k8s.io/v1", "rolebindings", ""), "StatefulSet": admin.pathOf("apps/v1", "statefulsets", ""),
+		"RoleBinding": admin.pathOf("rbac.authorization.k8s.io/v1", "rolebindings", ""), "StatefulSet": admin.pathOf("apps/v1", "statefulsets",
+			""),
 		"ConfigMap": admin.pathOf("v1", "configmaps", ""), "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 		"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 		"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
@@ -96,7 +97,8 @@ func TestRights(t *testing.T) {
 	}
 	privileged := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "root"}, "spec": map[string]any{
 		"hostPID": true, "containers": []any{map[string]any{"name": "a", "image": programImage}}}}
-	if err := api.call(t.Context(), http.MethodPost, api.pathOf("v1", "pods", ""), nil, privileged, nil); !isStatus(err, http.StatusForbidden) {
+	if err := api.call(t.Context(), http.MethodPost, api.pathOf("v1", "pods", ""), nil, privileged, nil); !isStatus(err,
+		http.StatusForbidden) {
 		t.Errorf("a privileged pod: got %v, want forbidden", err)
 	}
 }

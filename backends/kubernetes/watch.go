@@ -69,13 +69,14 @@ func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 		w.store(pod{Meta: meta{Name: name}}, true)
 		w.lost(name)
 	}
-	_ = watchEvents(ctx, w.client, path, url.Values{"labelSelector": {labels}, "resourceVersion": {list.Metadata.ResourceVersion}}, func(kind string, p pod) bool {
-		w.store(p, kind == deleted)
-		if kind == deleted {
-			w.lost(p.Meta.Name)
-		}
-		return true
-	})
+	_ = watchEvents(ctx, w.client, path, url.Values{"labelSelector": {labels}, "resourceVersion": {list.Metadata.ResourceVersion}},
+		func(kind string, p pod) bool {
+			w.store(p, kind == deleted)
+			if kind == deleted {
+				w.lost(p.Meta.Name)
+			}
+			return true
+		})
 	return true
 }
 

@@ -48,7 +48,8 @@ func TestClosed(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, f[name], want)
 		}
 	}
-	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapPrm:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapPrm:\t0000000000000000",
+		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(f["/proc/self/status"], want) {
 			t.Errorf("status has no %q:\n%s", want, f["/proc/self/status"])
 		}
@@ -59,7 +60,8 @@ func TestClosed(t *testing.T) {
 	if n := strings.Count(f["/proc/net/dev"], ":"); n != 1 {
 		t.Errorf("network devices: %s", f["/proc/net/dev"])
 	}
-	for _, want := range []string{" /workspace rw,nosuid,nodev,relatime", " /tmp rw,nosuid,nodev,noexec,relatime", " /mounted ro,nosuid,nodev,", "size=1024k", "size=2048k,mode=700", "size=3072k"} {
+	for _, want := range []string{" /workspace rw,nosuid,nodev,relatime", " /tmp rw,nosuid,nodev,noexec,relatime",
+		" /mounted ro,nosuid,nodev,", "size=1024k", "size=2048k,mode=700", "size=3072k"} {
 		if !strings.Contains(f["/proc/self/mountinfo"], want) {
 			t.Errorf("mounts have no %q:\n%s", want, f["/proc/self/mountinfo"])
 		}
@@ -82,7 +84,8 @@ func checkLimits(t *testing.T, f map[string]string, memory, pids, quota string) 
 		"/sys/fs/cgroup/pids/pids.max": pids, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": quota,
 	}
 	if !strings.HasPrefix(f["/sys/fs/cgroup/memory.max"], "error") {
-		want = map[string]string{"/sys/fs/cgroup/memory.max": memory, "/sys/fs/cgroup/pids.max": pids, "/sys/fs/cgroup/cpu.max": quota + " 100000"}
+		want = map[string]string{"/sys/fs/cgroup/memory.max": memory, "/sys/fs/cgroup/pids.max": pids, "/sys/fs/cgroup/cpu.max": quota +
+			" 100000"}
 	}
 	for name, value := range want {
 		if strings.HasSuffix(name, "memsw.limit_in_bytes") && strings.HasPrefix(f[name], "error") {

@@ -153,7 +153,8 @@ func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	}
 	l := &connection{Link: client.Link{HTTP: conn.Client}, endpoint: p}
 	l.Client, err = moby.New(moby.WithHost("unix:///podman"), moby.WithAPIVersion(dockerAPI), moby.WithDialContext(transport.DialContext),
-		moby.WithHTTPRequestHook(func(r *http.Request) error { // otherwise Podman ignores all credentials except those of a header that is always there
+		// otherwise Podman ignores all credentials except those of a header that is always there
+		moby.WithHTTPRequestHook(func(r *http.Request) error {
 			r.Header.Del("X-Registry-Config")
 			return nil
 		}))
@@ -217,7 +218,8 @@ func (p endpoint) checkKey() error {
 	if _, has := u.User.Password(); has || agentHasKeys(os.Getenv("SSH_AUTH_SOCK")) {
 		return nil
 	}
-	return backends.Refuse("no ssh key for "+p.redacted(), "set CONTAINER_SSHKEY to the file of a private key, or add one to an ssh-agent: ssh-add")
+	return backends.Refuse("no ssh key for "+p.redacted(), "set CONTAINER_SSHKEY to the file of a private key, or add one to an "+
+		"ssh-agent: ssh-add")
 }
 
 func (p endpoint) encrypted() error {

@@ -130,7 +130,8 @@ func refuseExtra(is docker.InspectResponse, s spec) error {
 	if len(more) == 0 {
 		return nil
 	}
-	return backends.Refuse("Podman's configuration shows "+strings.Join(more, ", ")+" in every container", "take volumes and devices out of containers.conf")
+	return backends.Refuse("Podman's configuration shows "+strings.Join(more, ", ")+" in every container",
+		"take volumes and devices out of containers.conf")
 }
 
 // Start implements [container.Engine].

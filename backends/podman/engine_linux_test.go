@@ -273,7 +273,8 @@ func cgroup(t *testing.T, e *Engine, id string) map[string]string {
 	f := map[string]string{"/sys/fs/cgroup/memory.max": "error"}
 	for line := range strings.Lines(string(lines)) {
 		p := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		for _, name := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "memory.max", "cpu.max"} {
+		for _, name := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "memory.max",
+			"cpu.max"} {
 			data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", p[1], p[2], name))
 			if err == nil {
 				f[filepath.Join("/sys/fs/cgroup", p[1], name)] = string(data)

@@ -34,14 +34,16 @@ func TestEnds(t *testing.T) {
 		{name: "oom of PID 1", args: []string{"wait", "eat"}, want: container.Exit{Code: 137, OOM: true}},
 		{name: "oom of a child", args: []string{"wait", "feed"}, want: container.Exit{Code: 7, OOM: true}},
 		{name: "killed", args: []string{"sleep"}, want: container.Exit{Code: 137}, then: func(t *testing.T, c string) { kill(t, e, c) }},
-		{name: "removed by somebody", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
-			sendRequest(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})
-		}},
-		{name: "removed by us", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
-			if err := e.Remove(t.Context(), c); err != nil {
-				t.Error(err)
-			}
-		}},
+		{name: "removed by somebody", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true},
+			then: func(t *testing.T, c string) {
+				sendRequest(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})
+			}},
+		{name: "removed by us", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true},
+			then: func(t *testing.T, c string) {
+				if err := e.Remove(t.Context(), c); err != nil {
+					t.Error(err)
+				}
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := create(t, e, basicContainer(id, test.args...))

@@ -26,9 +26,12 @@ func TestFind(t *testing.T) {
 		want   endpoint
 	}{
 		{"config", Config{Host: "unix:///a", Environ: []string{"CONTAINER_HOST=unix:///b"}}, endpoint{url: "unix:///a", named: true}},
-		{"environment", Config{Environ: []string{"CONTAINER_HOST=ssh://u@h/b", "CONTAINER_SSHKEY=/k"}}, endpoint{url: "ssh://u@h/b", identity: "/k", named: true}},
-		{"named", Config{Environ: []string{"CONTAINER_CONNECTION=old", "CONTAINERS_CONF=" + conf}}, endpoint{url: "ssh://old@a.example/x", identity: "/key", named: true}},
-		{"remote", Config{Environ: []string{"CONTAINERS_CONF=" + remote}}, endpoint{url: "ssh://core@127.0.0.1:1/y", identity: "/vm", machine: true, named: true}},
+		{"environment", Config{Environ: []string{"CONTAINER_HOST=ssh://u@h/b", "CONTAINER_SSHKEY=/k"}},
+			endpoint{url: "ssh://u@h/b", identity: "/k", named: true}},
+		{"named", Config{Environ: []string{"CONTAINER_CONNECTION=old", "CONTAINERS_CONF=" + conf}},
+			endpoint{url: "ssh://old@a.example/x", identity: "/key", named: true}},
+		{"remote", Config{Environ: []string{"CONTAINERS_CONF=" + remote}}, endpoint{url: "ssh://core@127.0.0.1:1/y", identity: "/vm",
+			machine: true, named: true}},
 		{"session", Config{Environ: []string{"CONTAINERS_CONF=" + conf, "XDG_RUNTIME_DIR=/r"}}, endpoint{url: "unix:///r/podman/podman.sock"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,7 +57,8 @@ func TestFind(t *testing.T) {
 		})
 	}
 	t.Setenv("CONTAINERS_CONF", conf)
-	if _, err := New(Config{Environ: []string{"CONTAINER_CONNECTION=none", "CONTAINERS_CONF=" + conf}}).Info(t.Context()); err == nil || !strings.Contains(err.Error(), `"none"`) {
+	if _, err := New(Config{Environ: []string{"CONTAINER_CONNECTION=none", "CONTAINERS_CONF=" + conf}}).Info(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `"none"`) {
 		t.Errorf("a connection that is not there: %v", err)
 	}
 }
@@ -90,7 +94,8 @@ func TestNobody(t *testing.T) {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	_, err = New(Config{Environ: []string{"XDG_RUNTIME_DIR=" + dir, "HOME=" + dir, "PATH=" + dir}}).Info(t.Context())
-	if r := (*backends.Refusal)(nil); runtime.GOOS == "linux" && os.Geteuid() != 0 && (!errors.As(err, &r) || !strings.Contains(r.Reason, "not installed")) {
+	if r := (*backends.Refusal)(nil); runtime.GOOS == "linux" && os.Geteuid() != 0 &&
+		(!errors.As(err, &r) || !strings.Contains(r.Reason, "not installed")) {
 		t.Errorf("got %v, want a refusal that it is not installed", err)
 	}
 }

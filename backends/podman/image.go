@@ -33,6 +33,7 @@ func (e *Engine) Pull(ctx context.Context, reference string, progress func(line 
 }
 
 // Build implements [container.Engine]. Podman itself reads the credentials for the images that it needs.
-func (e *Engine) Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error {
+func (e *Engine) Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string,
+	progress func(line string)) error {
 	return e.Client.Build(ctx, reference, archive, labels, nil, progress)
 }

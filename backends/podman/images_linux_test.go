@@ -41,7 +41,8 @@ func TestImages(t *testing.T) {
 	if _, err := e.Image(t.Context(), "localhost/none:1"); !errors.Is(err, container.ErrNoImage) {
 		t.Errorf("an image that is not there: %v", err)
 	}
-	err := e.Build(t.Context(), "localhost/bad:1", bytes.NewReader(pack(t, map[string][]byte{"Containerfile": []byte("FROM scratch\nCOPY none /\n")})), nil, nil)
+	err := e.Build(t.Context(), "localhost/bad:1", bytes.NewReader(
+		pack(t, map[string][]byte{"Containerfile": []byte("FROM scratch\nCOPY none /\n")})), nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a build that fails: %v", err)
 	}

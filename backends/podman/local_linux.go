@@ -15,7 +15,8 @@ import (
 // storage directory. An engine in doubt is not local: then no host path is mounted.
 func (h hostInfo) isLocal() bool {
 	var u unix.Utsname
-	if unix.Uname(&u) != nil || unix.ByteSliceToString(u.Release[:]) != h.Host.Kernel || unix.ByteSliceToString(u.Nodename[:]) != h.Host.Hostname {
+	if unix.Uname(&u) != nil || unix.ByteSliceToString(u.Release[:]) != h.Host.Kernel ||
+		unix.ByteSliceToString(u.Nodename[:]) != h.Host.Hostname {
 		return false
 	}
 	if total, ok := memory(); !ok || total != h.Host.MemTotal {

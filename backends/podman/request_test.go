@@ -23,7 +23,8 @@ func TestRefused(t *testing.T) {
 		{"only what is not shown", `{"message":"\u0007"}`, "404 Not Found"},
 		{"much", `{"message":"` + strings.Repeat("ä", 600) + `the cause"}`, "the cause"},
 	} {
-		err := readError(&http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader(test.body))})
+		err := readError(&http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found",
+			Body: io.NopCloser(strings.NewReader(test.body))})
 		f := (*failure)(nil)
 		errors.As(err, &f)
 		if f == nil || f.message != test.want && test.name != "much" || !errdefs.IsNotFound(err) {
@@ -37,7 +38,8 @@ func TestRefused(t *testing.T) {
 
 // TestBroken: Podman answers 500 to many permanent errors, which are not retried.
 func TestBroken(t *testing.T) {
-	for status, want := range map[int]bool{http.StatusInternalServerError: false, http.StatusServiceUnavailable: true, http.StatusNotFound: false} {
+	for status, want := range map[int]bool{http.StatusInternalServerError: false, http.StatusServiceUnavailable: true,
+		http.StatusNotFound: false} {
 		err := readError(&http.Response{StatusCode: status, Body: http.NoBody})
 		if got := client.IsTemporary(err); got != want {
 			t.Errorf("%d: is temporary: %t", status, got)

@@ -115,8 +115,10 @@ func TestAsUser(t *testing.T) {
 			t.Fatalf("%+v: %s", exit, stderr)
 		}
 		f := unmarshal(t, out)
-		if f["uid"]+":"+f["gid"] != test.user || f["write /mounted"] != test.write || f["write /workspace"] != "yes" || f["write /"] != "read-only file system" {
-			t.Errorf("%s: writes into the mounted directory: %q, the workspace: %q, the root: %q", f["uid"], f["write /mounted"], f["write /workspace"], f["write /"])
+		if f["uid"]+":"+f["gid"] != test.user || f["write /mounted"] != test.write || f["write /workspace"] != "yes" ||
+			f["write /"] != "read-only file system" {
+			t.Errorf("%s: writes into the mounted directory: %q, the workspace: %q, the root: %q", f["uid"], f["write /mounted"],
+				f["write /workspace"], f["write /"])
 		}
 		for _, want := range []string{"CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 			if !strings.Contains(f["/proc/self/status"], want) {

@@ -87,7 +87,8 @@ const gpuKind = "nvidia.com/gpu"
 // if its own limit is lower.
 func rlimits(files uint64) []specs.POSIXRlimit {
 	processes := container.Processes()
-	return []specs.POSIXRlimit{{Type: "core", Hard: 1, Soft: 1}, {Type: "nofile", Hard: files, Soft: files}, {Type: "nproc", Hard: processes, Soft: processes}}
+	return []specs.POSIXRlimit{{Type: "core", Hard: 1, Soft: 1}, {Type: "nofile", Hard: files, Soft: files},
+		{Type: "nproc", Hard: processes, Soft: processes}}
 }
 
 // secrets is where Podman mounts the files named in the host's mounts.conf, such as subscription keys.
@@ -108,8 +109,9 @@ func specFor(c container.Container, f facts) (spec, error) {
 			Log:    map[string]string{"driver": "none"},
 			Health: map[string]any{"Test": []string{"NONE"}},
 		},
-		namespaces: namespaces{Net: namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, CgroupNS: private, UserNS: namespace{Mode: "host"}},
-		CapDrop:    []string{"ALL"}, NoNewPrivs: true, ReadOnly: true, ImageVolumes: "ignore",
+		namespaces: namespaces{Net: namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, CgroupNS: private,
+			UserNS: namespace{Mode: "host"}},
+		CapDrop: []string{"ALL"}, NoNewPrivs: true, ReadOnly: true, ImageVolumes: "ignore",
 		ImageResolv: true, ImageHosts: true,
 		Mask: c.Masked, Sysctl: c.Sysctls, ShmSize: c.Shm, Resources: f.resources(c.Resources), Rlimits: rlimits(c.Files),
 	}

@@ -55,7 +55,8 @@ func TestContract(t *testing.T) {
 // TestLimitsOfEachProcess reads the limits of a process, the only ones on a host without cgroups.
 func TestLimitsOfEachProcess(t *testing.T) {
 	b := newBackend(t, Config{})
-	s, err := b.Start(t.Context(), backends.Spec{ID: "limits", Language: "shell", Limits: backends.Limits{Processes: 7, Disk: 32 << 20, Wall: 50 * time.Second}})
+	s, err := b.Start(t.Context(), backends.Spec{ID: "limits", Language: "shell", Limits: backends.Limits{Processes: 7, Disk: 32 << 20,
+		Wall: 50 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

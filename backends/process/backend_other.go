@@ -13,7 +13,8 @@ import (
 type Backend struct{}
 
 // needsLinux is the reason why the backend is not usable on other systems.
-var needsLinux = backends.Refuse("the process backend needs Linux, and this is "+runtime.GOOS, "run sandboxmcp on Linux, in a virtual machine, or with a container backend")
+var needsLinux = backends.Refuse("the process backend needs Linux, and this is "+runtime.GOOS,
+	"run sandboxmcp on Linux, in a virtual machine, or with a container backend")
 
 // New returns the backend.
 func New(Config) *Backend { return &Backend{} }

@@ -40,12 +40,14 @@ func TestProposedTooLarge(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 3<<20), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	spec := backends.Spec{ID: "large", Language: "shell", Limits: backends.Limits{Disk: 2 << 20}, Workspace: backends.Mount{Host: dir, Propose: true}}
+	spec := backends.Spec{ID: "large", Language: "shell", Limits: backends.Limits{Disk: 2 << 20},
+		Workspace: backends.Mount{Host: dir, Propose: true}}
 	s, err := noOverlays(t, Config{}, dir).Start(t.Context(), spec)
 	if err == nil {
 		s.Close()
 	}
-	if refusal, is := errors.AsType[*backends.Refusal](err); !is || !strings.Contains(refusal.Reason, "disk of 2 MiB") || !strings.Contains(refusal.Reason, "none here") {
+	if refusal, is := errors.AsType[*backends.Refusal](err); !is || !strings.Contains(refusal.Reason, "disk of 2 MiB") ||
+		!strings.Contains(refusal.Reason, "none here") {
 		t.Errorf("got %v, want a refusal that names the limit, and why it is a copy", err)
 	}
 	if s, err = newBackend(t, Config{}).Start(t.Context(), spec); err != nil {
@@ -64,7 +66,8 @@ func TestProposedHidden(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "a/state/key"), []byte("canary"), 0o644)
 	os.WriteFile(filepath.Join(dir, "log"), []byte("canary"), 0o644)
 	config := Config{Hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "log")}, StateDir: t.TempDir()}
-	for name, b := range map[string]*Backend{"an overlay": newBackend(t, config), "a copy": noOverlays(t, config, dir), "landlock": newBackend(t, config)} {
+	for name, b := range map[string]*Backend{"an overlay": newBackend(t, config), "a copy": noOverlays(t, config, dir),
+		"landlock": newBackend(t, config)} {
 		t.Run(name, func(t *testing.T) {
 			spec := backends.Spec{ID: "hidden", Language: "shell", Workspace: backends.Mount{Host: dir, Propose: true}}
 			if name == "landlock" {
@@ -85,7 +88,8 @@ func TestProposedHidden(t *testing.T) {
 				changes = append(changes, c.Name)
 				return nil
 			})
-			if bad := func(name string) bool { return name == "log" || strings.HasPrefix(name, "a/state") }; err != nil || slices.ContainsFunc(changes, bad) {
+			if bad := func(name string) bool { return name == "log" || strings.HasPrefix(name, "a/state") }; err != nil ||
+				slices.ContainsFunc(changes, bad) {
 				t.Errorf("got %q, %v", changes, err)
 			}
 			if text, err := os.ReadFile(filepath.Join(dir, "a/state/key")); string(text) != "canary" {
@@ -99,13 +103,15 @@ func TestProposedHidden(t *testing.T) {
 func propose() {
 	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
 	defer b.Close()
-	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Workspace: backends.Mount{Host: os.Getenv("SANDBOXMCP_TEST_WORKSPACE"), Propose: true}})
+	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell",
+		Workspace: backends.Mount{Host: os.Getenv("SANDBOXMCP_TEST_WORKSPACE"), Propose: true}})
 	if err != nil {
 		fmt.Println("refused:", err)
 		return
 	}
 	defer s.Close()
-	r, err := s.Exec(context.Background(), backends.Command{Args: []string{"bash", "-ec", "echo x >>file; echo y >dir/new; mv dir/old dir/other"}},
+	r, err := s.Exec(context.Background(), backends.Command{
+		Args: []string{"bash", "-ec", "echo x >>file; echo y >dir/new; mv dir/old dir/other"}},
 		backends.Streams{Stdout: os.Stdout, Stderr: os.Stdout})
 	fmt.Println(r.Ended, err, s.(*Sandbox).copied)
 	s.Files().Changes(context.Background(), func(c backends.Change) error {
@@ -139,7 +145,8 @@ func TestProposedForeign(t *testing.T) {
 	}
 	const user, group = 12345, 12346
 	for _, c := range []struct{ name, foreign, copied string }{
-		{"nothing", "", ""}, {"the directory", ".", work}, {"a file", "file", filepath.Join(work, "file")}, {"a directory", "dir", filepath.Join(work, "dir")},
+		{"nothing", "", ""}, {"the directory", ".", work}, {"a file", "file", filepath.Join(work, "file")},
+		{"a directory", "dir", filepath.Join(work, "dir")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			filepath.WalkDir(work, func(path string, _ os.DirEntry, _ error) error { return os.Lchown(path, user, user) })
@@ -147,10 +154,12 @@ func TestProposedForeign(t *testing.T) {
 				os.Chown(filepath.Join(work, c.foreign), user, group)
 			}
 			cmd := exec.Command(exe)
-			cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin", "SANDBOXMCP_TEST_ROLE=propose", "SANDBOXMCP_TEST_WORKSPACE=" + work, "SANDBOXMCP_TEST_STATE=" + dir + "/state"}
+			cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin", "SANDBOXMCP_TEST_ROLE=propose", "SANDBOXMCP_TEST_WORKSPACE=" + work,
+				"SANDBOXMCP_TEST_STATE=" + dir + "/state"}
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user, Groups: []uint32{group}}}
 			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.HasPrefix(string(out), "ok <nil> ") || strings.Contains(string(out), c.copied+", whose owner") != (c.copied != "") {
+			if err != nil || !strings.HasPrefix(string(out), "ok <nil> ") ||
+				strings.Contains(string(out), c.copied+", whose owner") != (c.copied != "") {
 				t.Errorf("got %s%v", out, err)
 			}
 			for _, want := range []string{"file false\n", "dir false\n", "dir/new false\n", "dir/old true\n", "dir/other false\n"} {
@@ -163,7 +172,8 @@ func TestProposedForeign(t *testing.T) {
 	t.Run("root's", func(t *testing.T) {
 		os.Chown(filepath.Join(work, "file"), group, group)
 		os.Chmod(filepath.Join(work, "file"), 0o666)
-		s, err := newBackend(t, Config{}).Start(t.Context(), backends.Spec{ID: "test", Language: "shell", Workspace: backends.Mount{Host: work, Propose: true}})
+		s, err := newBackend(t, Config{}).Start(t.Context(), backends.Spec{ID: "test", Language: "shell",
+			Workspace: backends.Mount{Host: work, Propose: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +214,13 @@ func BenchmarkProposed(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	for _, c := range []struct{ name, dir, script string }{{"empty", empty, ":"}, {"large", large, "for ((i = 0; i < 100; i += 10)); do echo x >$i/3/${i}150; done"}} {
+	for _, c := range []struct{ name, dir, script string }{{"empty", empty, ":"},
+		{"large", large, "for ((i = 0; i < 100; i += 10)); do echo x >$i/3/${i}150; done"}} {
 		b.Run(c.name, func(b *testing.B) {
 			backend := newBackend(b, Config{})
 			for b.Loop() {
-				s, err := backend.Start(b.Context(), backends.Spec{ID: "bench", Language: "shell", Workspace: backends.Mount{Host: c.dir, Propose: true}})
+				s, err := backend.Start(b.Context(), backends.Spec{ID: "bench", Language: "shell",
+					Workspace: backends.Mount{Host: c.dir, Propose: true}})
 				if err != nil {
 					b.Fatal(err)
 				}

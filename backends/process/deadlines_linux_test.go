@@ -133,7 +133,8 @@ func TestCancelledAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 30 {
-		s, err := b.Start(t.Context(), backends.Spec{ID: "cancelled", Language: "shell", Mounts: []backends.Mount{{Host: dir, Inside: "/mnt/dir", Write: true}}})
+		s, err := b.Start(t.Context(), backends.Spec{ID: "cancelled", Language: "shell",
+			Mounts: []backends.Mount{{Host: dir, Inside: "/mnt/dir", Write: true}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,8 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 	case errno == unix.EINVAL && isForkError(err):
 		return refuse("this kernel lacks a kind of namespace", slices.Clone(remedies[backends.LayerTime])...)
 	case b.root && errno == unix.EPERM && !isAdministrator():
-		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+dockerOptions)
+		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+
+			dockerOptions)
 	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
 		return refuse("this host forbids new namespaces (is this a container?)", "in Docker, start it with "+dockerOptions)
 	}
@@ -118,7 +119,8 @@ func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 		if failed.step != mapOwner+o.host || failed.errno != unix.EINVAL && failed.errno != unix.EPERM {
 			continue
 		}
-		return backends.Refuse(fmt.Sprintf("%s can't be mounted writable for the unprivileged user of root's sandboxes: its file system, %s, does not support ID-mapped mounts (%v)",
+		return backends.Refuse(fmt.Sprintf("%s can't be mounted writable for the unprivileged user of root's sandboxes: its file system, %s, "+
+			"does not support ID-mapped mounts (%v)",
 			o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
 			"start sandboxmcp as the ordinary user who owns it, or use a directory on ext4, xfs or btrfs")
 	}
@@ -156,5 +158,6 @@ func appArmorRemedy() string {
 	if err != nil {
 		exe = "/usr/local/bin/sandboxmcp"
 	}
-	return fmt.Sprintf("printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile sandboxmcp %s flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/sandboxmcp && sudo apparmor_parser -r /etc/apparmor.d/sandboxmcp", exe)
+	return fmt.Sprintf("printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile sandboxmcp %s flags=(unconfined) {\\n "+
+		" userns,\\n}\\n' | sudo tee /etc/apparmor.d/sandboxmcp && sudo apparmor_parser -r /etc/apparmor.d/sandboxmcp", exe)
 }

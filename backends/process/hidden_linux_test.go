@@ -49,7 +49,8 @@ func TestHiddenElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		_, err = s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "find . -type f -exec cat {} +; find"}}, backends.Streams{Stdout: &out})
+		_, err = s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "find . -type f -exec cat {} +; find"}},
+			backends.Streams{Stdout: &out})
 		if s.Close(); err != nil || strings.Contains(out.String(), "canary") || !strings.Contains(out.String(), "/") {
 			t.Errorf("%q: got %q, %v", name, out.String(), err)
 		}

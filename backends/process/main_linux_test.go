@@ -87,7 +87,8 @@ func refuse(call, option uint32, errno unix.Errno) {
 	if os.Geteuid() != 0 {
 		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
 		panic(errno)
 	}
 	runtime.UnlockOSThread()
@@ -104,7 +105,8 @@ func start() {
 		refuse(call, option, errno)
 	}
 	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
-	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE"), Require: strings.Fields(os.Getenv("SANDBOXMCP_TEST_LAYERS"))})
+	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE"),
+		Require: strings.Fields(os.Getenv("SANDBOXMCP_TEST_LAYERS"))})
 	if err != nil {
 		fmt.Println("refused:", err)
 		b.Close()
@@ -233,7 +235,8 @@ func TestFilteredHost(t *testing.T) {
 			}
 			run := func(profile string) string {
 				cmd := hosttest.Role(t, "start")
-				cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile, fmt.Sprint("SANDBOXMCP_TEST_REFUSE=", c.call, " ", c.option, " ", uint32(c.errno)),
+				cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile, fmt.Sprint("SANDBOXMCP_TEST_REFUSE=", c.call, " ", c.option, " ",
+					uint32(c.errno)),
 					"SANDBOXMCP_TEST_LAYERS="+strings.Join(promises(profile), " "))
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -300,7 +303,8 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(exe)
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "SANDBOXMCP_TEST_ROLE=start", "SANDBOXMCP_TEST_LAYERS=" + strings.Join(backends.ContainmentLayers, " ")}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "SANDBOXMCP_TEST_ROLE=start", "SANDBOXMCP_TEST_LAYERS=" + strings.Join(backends.ContainmentLayers,
+		" ")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "inside\nok [user mount pid net ") {
@@ -334,7 +338,8 @@ func TestOldLandlock(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x >file && ! echo x >/proc/self/comm"}}, backends.Streams{})
+			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x >file && ! echo x >/proc/self/comm"}},
+				backends.Streams{})
 			if err != nil || r.Ended != backends.EndedOK {
 				t.Errorf("got %+v %v", r, err)
 			}

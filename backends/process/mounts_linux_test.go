@@ -195,7 +195,8 @@ func TestNoOtherOwner(t *testing.T) {
 			t.Skip("this kernel maps owners of ramfs")
 		}
 		var refusal *backends.Refusal
-		if !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, dir) || !strings.Contains(refusal.Reason, "ramfs") || !strings.Contains(refusal.Remedy.String(), "the ordinary user who owns it") {
+		if !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, dir) || !strings.Contains(refusal.Reason, "ramfs") ||
+			!strings.Contains(refusal.Remedy.String(), "the ordinary user who owns it") {
 			t.Errorf("%s: got %v, want a refusal that names the directory, its file system and what to do", spec.ID, err)
 		}
 	}

@@ -179,7 +179,8 @@ func ConnectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error
 // does not inherit: pty(7).
 func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
 	// Our reads and writes must end at deadlines.
-	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK), val(0))
+	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK),
+		val(0))
 	p.do("TIOCSPTLCK", unix.SYS_IOCTL, master, val(unix.TIOCSPTLCK), value(p, int32(0)))
 	slave = p.get("TIOCGPTPEER", unix.SYS_IOCTL, master, val(unix.TIOCGPTPEER), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
 	p.do("TIOCSWINSZ", unix.SYS_IOCTL, slave, val(unix.TIOCSWINSZ), value(p, winsize(size)))

@@ -266,7 +266,8 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 	tree := slot(r.free)
 	r.set(tree, "open_tree "+host, unix.SYS_OPEN_TREE, cwd, r.str(host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY}
-	options := "redirect_dir=nofollow,metacopy=off,index=off,xino=on" // without xino, link(2) gives a file another inode number, which git clone refuses
+	// without xino, link(2) gives a file another inode number, which git clone refuses
+	options := "redirect_dir=nofollow,metacopy=off,index=off,xino=on"
 	if ids != nil {
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
 	} else { // root's marks are trusted.overlay.*, which no program can write
@@ -282,10 +283,12 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 	r.do(mapOwner+host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attrs, val(unsafe.Sizeof(attr)))
 	r.do("move_mount "+host, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(lower), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
 	r.do("close "+host, unix.SYS_CLOSE, tree)
-	r.do("mount an overlay of "+host, unix.SYS_MOUNT, r.str("sandbox"), r.str(newRoot, workspace), r.str("overlay"), val(unix.MS_NOSUID|unix.MS_NODEV),
+	r.do("mount an overlay of "+host, unix.SYS_MOUNT, r.str("sandbox"), r.str(newRoot, workspace), r.str("overlay"),
+		val(unix.MS_NOSUID|unix.MS_NODEV),
 		r.str("lowerdir=", lower, ",upperdir=", upper, ",workdir=", work, ",", options))
 	r.do("umount "+host, unix.SYS_UMOUNT2, r.str(lower), val(unix.MNT_DETACH)) // the overlay has a mount of its own
-	r.upper = append(r.upper, r.get("open "+upper, unix.SYS_OPENAT, cwd, r.str(upper), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0)))
+	r.upper = append(r.upper, r.get("open "+upper, unix.SYS_OPENAT, cwd, r.str(upper), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC),
+		val(0)))
 	r.coverHidden(host, workspace)
 }
 

@@ -102,7 +102,8 @@ type programEnd struct {
 }
 
 // await waits for the program's end, or causes it. failed is set if its execve failed after its status was sent.
-func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e programEnd, failed *launch.Message) {
+func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e programEnd,
+	failed *launch.Message) {
 	var up <-chan time.Time
 	if !lasting {
 		up = time.After(s.limits.Wall)
@@ -158,7 +159,8 @@ func (s *Sandbox) endOf(m launch.Message) programEnd {
 
 // resultOf converts the end to a Result.
 func (s *Sandbox) resultOf(e programEnd, w *watcher) backends.Result {
-	r := backends.Result{End: backends.End{Ended: e.reason, Limit: e.limit}, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
+	r := backends.Result{End: backends.End{Ended: e.reason, Limit: e.limit}, CPU: max(e.cpu, time.Duration(w.cpu.Load())),
+		PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.OOMKills()
@@ -185,7 +187,8 @@ func (s *Sandbox) resultOf(e programEnd, w *watcher) backends.Result {
 			r.ExitCode = 124
 		}
 	// The kernel may have killed a child, and the program ended before the watcher could end it.
-	case kills > 0 && (!e.known || e.status.Signaled() && e.status.Signal() == unix.SIGKILL || !s.keep && e.status.Exited() && e.status.ExitStatus() != 0):
+	case kills > 0 && (!e.known || e.status.Signaled() && e.status.Signal() == unix.SIGKILL || !s.keep && e.status.Exited() &&
+		e.status.ExitStatus() != 0):
 		r.Ended, r.Limit, r.ExitCode, r.Signal = backends.EndedOOM, "ram", 128+int(unix.SIGKILL), "SIGKILL"
 	case !e.known:
 		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(unix.SIGKILL), "SIGKILL"

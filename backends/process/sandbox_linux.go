@@ -178,8 +178,9 @@ func (s *Sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
 // filterKind returns the kind of the sandbox's seccomp filter.
 func (s *Sandbox) filterKind() seccomp.Kind {
 	writes := s.landlockOnly || s.writesHost()
-	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, WritesHost: writes, Notifies: s.notifies(), InContainer: s.inContainer,
-		NoInternet: s.noInternet()}
+	return seccomp.Kind{Namespaces: !s.landlockOnly, Affinity: s.cpus == nil, WritesHost: writes, Notifies: s.notifies(),
+		InContainer: s.inContainer,
+		NoInternet:  s.noInternet()}
 }
 
 // noInternet reports whether programs get no IPv4 and IPv6 sockets.

@@ -12,7 +12,8 @@ import (
 // TestOneFilter counts the filters that we load: each BPF program costs host memory that no cgroup counts, and a
 // lock. PID 1 loads the filter, and its children load none.
 func TestOneFilter(t *testing.T) {
-	for name, spec := range map[string]backends.Spec{"once": {Language: "shell"}, "in a session": {Language: "shell", Keep: true}, "landlock": {Language: "shell", Profile: "landlock"}} {
+	for name, spec := range map[string]backends.Spec{"once": {Language: "shell"}, "in a session": {Language: "shell", Keep: true},
+		"landlock": {Language: "shell", Profile: "landlock"}} {
 		t.Run(name, func(t *testing.T) {
 			needProfile(t, spec.Profile)
 			s, err := newBackend(t, Config{}).Start(t.Context(), spec)

@@ -172,7 +172,8 @@ func dropCapabilities(p *plan) {
 
 // enterSandboxRoot adds the files and mounts of sandbox s to the new root, and makes it the only one.
 func enterSandboxRoot(p *plan, s *Sandbox) *root {
-	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
+	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned,
+		hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.mountDisk(s, newRoot)
 	// Nobody can enter it any more: the root is read-only, and its owner's capabilities are not the program's.

@@ -158,7 +158,8 @@ const _ = uint(launch.MaxFiles - 8 - backends.MaxSockets)
 // checkListen refuses sockets that can't be opened: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, landlockOnly bool) error {
 	if landlockOnly && spec.Resolves() {
-		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network namespace for egress", Remedy: remedy.Text{remedy.Hardened}}
+		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network namespace for egress",
+			Remedy: remedy.Text{remedy.Hardened}}
 	}
 	return backends.CheckPorts(spec)
 }

@@ -168,7 +168,8 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 	s := &Sandbox{
 		backend: b,
 		profile: profile{id: spec.ID, keep: spec.Keep, require: spec.Require}, constraints: constraints{limits: spec.Limits.WithDefaults()},
-		descriptors: descriptors{procFiles: map[string]*os.File{}}, programs: programs{lives: map[int32]*programRecord{}, starts: make(chan report, 8)},
+		descriptors: descriptors{procFiles: map[string]*os.File{}}, programs: programs{lives: map[int32]*programRecord{},
+			starts: make(chan report, 8)},
 		lifetime: lifetime{gone: make(chan struct{}), hooks: noHooks},
 	}
 	s.ram.Store(s.limits.RAM)
@@ -185,22 +186,25 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 			return nil, backends.Refuse("the profile landlock shows only the host's files of /etc")
 		}
 		if spec.Home != "" || spec.Guest {
-			return nil, backends.Refuse("the profile landlock, which can't mount, has no home directory of its own, and no guest agent", "use the profile hardened")
+			return nil, backends.Refuse("the profile landlock, which can't mount, has no home directory of its own, and no guest agent",
+				"use the profile hardened")
 		}
 		s.landlockOnly = true
 	default:
 		return nil, backends.Refuse(fmt.Sprintf("the process backend has no profile %q", spec.Profile), "use hardened or landlock")
 	}
 	if len(spec.GPUs) > 0 && !s.inContainer {
-		return nil, backends.Refuse("the process backend shows no GPUs", "use a container: ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
+		return nil, backends.Refuse("the process backend shows no GPUs", "use a container: ", remedy.Backend.With("docker"), " or ",
+			remedy.Backend.With("podman"))
 	}
 	if b.landlockABI == 0 && !s.inContainer {
 		return nil, noLandlock
 	}
 	if s.landlockOnly && b.landlockABI < truncateABI {
 		return nil, &backends.Refusal{
-			Layer:  backends.LayerLandlock,
-			Reason: fmt.Sprintf("the profile landlock protects host files by Landlock alone, and this kernel's Landlock (ABI %d) permits truncating them", b.landlockABI),
+			Layer: backends.LayerLandlock,
+			Reason: fmt.Sprintf("the profile landlock protects host files by Landlock alone, and this kernel's Landlock (ABI %d) permits "+
+				"truncating them", b.landlockABI),
 			Remedy: remedy.Text{"use a kernel of 6.2 or newer, or the profile hardened"}}
 	}
 	var err error

@@ -165,7 +165,8 @@ func TestQuietEnd(t *testing.T) {
 			if !s.isQuiet() {
 				t.Error("not quiet before it ran anything")
 			}
-			if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", c.script}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
+			if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", c.script}}, backends.Streams{}); err != nil ||
+				r.Ended != backends.EndedOK {
 				t.Fatalf("%+v %v", r, err)
 			}
 			if got := s.isQuiet(); got != c.quiet {

@@ -127,7 +127,8 @@ func TestReadChanging(t *testing.T) {
 // TestUnpackHostile has archives that no Pack has written.
 func TestUnpackHostile(t *testing.T) {
 	for _, h := range []tar.Header{
-		{Name: "../out", Typeflag: tar.TypeReg}, {Name: "/abs", Typeflag: tar.TypeDir}, {Name: "", Typeflag: tar.TypeDir}, {Name: "a/../../b", Typeflag: tar.TypeSymlink, Linkname: "x"},
+		{Name: "../out", Typeflag: tar.TypeReg}, {Name: "/abs", Typeflag: tar.TypeDir}, {Name: "", Typeflag: tar.TypeDir},
+		{Name: "a/../../b", Typeflag: tar.TypeSymlink, Linkname: "x"},
 		{Name: "device", Typeflag: tar.TypeChar}, {Name: "hard", Typeflag: tar.TypeLink, Linkname: "z"}, {Name: "fifo", Typeflag: tar.TypeFifo},
 	} {
 		var archive bytes.Buffer
@@ -148,7 +149,8 @@ func TestPackPrivate(t *testing.T) {
 		t.Skip("only root reads files of others")
 	}
 	filepath.WalkDir(dir, func(name string, _ os.DirEntry, _ error) error { return os.Lchown(name, 4711, 4711) })
-	if err := errors.Join(os.Chown(filepath.Join(dir, "z"), 0, 0), os.Chown(filepath.Join(dir, "a/b"), 0, 0), os.Chmod(filepath.Join(dir, "a/b"), 0o700), os.Chown(filepath.Join(dir, "a/file"), 0, 4711)); err != nil {
+	if err := errors.Join(os.Chown(filepath.Join(dir, "z"), 0, 0), os.Chown(filepath.Join(dir, "a/b"), 0, 0),
+		os.Chmod(filepath.Join(dir, "a/b"), 0o700), os.Chown(filepath.Join(dir, "a/file"), 0, 4711)); err != nil {
 		t.Fatal(err)
 	}
 	names, err := s.Pack(t.Context(), io.Discard)

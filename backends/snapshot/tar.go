@@ -34,7 +34,8 @@ func (s Source) Pack(ctx context.Context, w io.Writer) (Names, error) {
 		if err != nil {
 			return err
 		}
-		*header = tar.Header{Name: e.Name, Typeflag: header.Typeflag, Linkname: e.Target, Size: header.Size, Mode: header.Mode, ModTime: header.ModTime, Format: tar.FormatPAX}
+		*header = tar.Header{Name: e.Name, Typeflag: header.Typeflag, Linkname: e.Target, Size: header.Size, Mode: header.Mode,
+			ModTime: header.ModTime, Format: tar.FormatPAX}
 		if err := out.WriteHeader(header); err != nil || from == nil {
 			return wrap(err)
 		}

@@ -59,7 +59,8 @@ Examples:
   sandboxmcp agent codex --packages -- exec "fix the failing test"
   sandboxmcp audit --agent claude`,
 		Flags: append(startFlags(),
-			run.ChangesFlag(run.AskChanges, "what becomes of its changes: --changes=ask, --changes=apply applies them at exit code 0, --changes=drop shows and drops them"),
+			run.ChangesFlag(run.AskChanges, "what becomes of its changes: --changes=ask, --changes=apply applies them at exit code 0, "+
+				"--changes=drop shows and drops them"),
 			&cli.BoolFlag{Name: "write", Usage: "apply its changes when it ends, without a question"},
 			&cli.BoolFlag{Name: "json", Usage: "print only the result, as JSON, at the end"},
 			&cli.BoolFlag{Name: "quiet", Usage: "print only the agent's output and errors"},
@@ -79,8 +80,10 @@ func startFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "project", Usage: "work in the project in `DIR`", Value: "."},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections to `DOMAIN[:PORT]`, or to a port of this machine, localhost:3000"},
-		&cli.BoolFlag{Name: "packages", Usage: "allow the registries of the project's packages, by its files: package.json, go.mod, Cargo.toml and others"},
-		&cli.BoolFlag{Name: "remember", Usage: "write the hosts of --allow and --packages, and those that you allow on the terminal, to .sandboxmcp.yaml in the project"},
+		&cli.BoolFlag{Name: "packages", Usage: "allow the registries of the project's packages, by its files: package.json, go.mod, " +
+			"Cargo.toml and others"},
+		&cli.BoolFlag{Name: "remember", Usage: "write the hosts of --allow and --packages, and those that you allow on the terminal, to " +
+			".sandboxmcp.yaml in the project"},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the run, and of its secrets", Value: "default"},
 	}
@@ -97,7 +100,8 @@ func names(agents []setup.Agent) (all []string) {
 func agentsOf(cfg config.Config) (all []setup.Agent) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
 		one := cfg.Agents[name]
-		a := setup.Agent{Name: name, Title: one.Command[0], Program: one.Command[0], Flags: one.Command[1:], Hosts: strings.Join(one.Allow, " "), Env: one.Env, Settings: one.Home}
+		a := setup.Agent{Name: name, Title: one.Command[0], Program: one.Command[0], Flags: one.Command[1:], Hosts: strings.Join(one.Allow, " "),
+			Env: one.Env, Settings: one.Home}
 		for _, secret := range one.Secrets {
 			a.Keys = append(a.Keys, setup.AgentKey{Variable: secret, Host: "HOST"})
 		}
@@ -116,7 +120,8 @@ func find(c *cli.Context, cfg config.Config) (setup.Agent, error) {
 	all, name := agentsOf(cfg), c.Args().First()
 	i := slices.IndexFunc(all, func(a setup.Agent) bool { return a.Name == name })
 	if i < 0 {
-		return setup.Agent{}, exit.Usage("sandboxmcp agent list; the configuration adds others below agents", "unknown agent %s: use one of %s", terminal.Visible(name), strings.Join(names(all), ", "))
+		return setup.Agent{}, exit.Usage("sandboxmcp agent list; the configuration adds others below agents", "unknown agent %s: use one of %s",
+			terminal.Visible(name), strings.Join(names(all), ", "))
 	}
 	return all[i], nil
 }
@@ -176,7 +181,8 @@ func (p commands) entryOf(c *cli.Context, cfg config.Config, a setup.Agent) (e e
 	if err != nil {
 		return e, err
 	}
-	e = entry{Name: a.Name, Title: a.Title, Program: a.Installed(), Hosts: strings.Fields(a.Hosts), Refused: strings.Fields(a.Noise), Flags: a.Flags, Env: a.Env,
+	e = entry{Name: a.Name, Title: a.Title, Program: a.Installed(), Hosts: strings.Fields(a.Hosts), Refused: strings.Fields(a.Noise),
+		Flags: a.Flags, Env: a.Env,
 		Home: homeDir(cfg, a.Name, project)}
 	for _, key := range a.Keys {
 		e.Keys = append(e.Keys, key.Variable)
@@ -249,7 +255,8 @@ func (p commands) showCommand() *cli.Command {
 				} else if !e.Accepted {
 					policy += " (not accepted: it has no effect)"
 				}
-				_, err := fmt.Fprintf(w, "%s\nprogram:  %s\nhome:     %s\nhosts:    %s\nrefused:  %s\nkeys:     %s\nflags:    %s\nvariables: %s\npolicy:   %s\nown sandbox: off, since sandboxes can't be nested\n",
+				_, err := fmt.Fprintf(w, "%s\nprogram:  %s\nhome:     %s\nhosts:    %s\nrefused:  %s\nkeys:     %s\nflags:    %s\nvariables: "+
+					"%s\npolicy:   %s\nown sandbox: off, since sandboxes can't be nested\n",
 					e.Title, program, home, join(e.Hosts), join(e.Refused), join(e.Keys), join(e.Flags), join(e.Env), policy)
 				return err
 			})

@@ -86,7 +86,8 @@ func TestMakeHome(t *testing.T) {
 	person := t.TempDir()
 	t.Setenv("HOME", person)
 	token := "ghp_" + rand.Text() + rand.Text()[:10]
-	write(t, person, map[string]string{".x/rules.md": "be brief", ".x/commands/a.md": "token " + token, ".ssh/id": "private", ".x/auth.json": "private"})
+	write(t, person, map[string]string{".x/rules.md": "be brief", ".x/commands/a.md": "token " + token, ".ssh/id": "private",
+		".x/auth.json": "private"})
 	if err := os.Symlink("../../.ssh/id", filepath.Join(person, ".x/commands/link.md")); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,8 @@ func TestMakeHome(t *testing.T) {
 		}
 		rules, _ := os.ReadFile(filepath.Join(home, ".x/rules.md"))
 		command, _ := os.ReadFile(filepath.Join(home, ".x/commands/a.md"))
-		if (string(rules) == "be brief") != yes || strings.Contains(string(command), token) || strings.HasPrefix(string(command), "token ") != yes {
+		if (string(rules) == "be brief") != yes || strings.Contains(string(command), token) ||
+			strings.HasPrefix(string(command), "token ") != yes {
 			t.Errorf("with %v it has %q and %q", yes, rules, command)
 		}
 		for _, name := range []string{".x/commands/link.md", ".x/auth.json", ".ssh"} {
@@ -141,10 +143,12 @@ func TestPolicy(t *testing.T) {
 	if err := remember(cfg, first, []string{"c.example", "a.example"}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err = readPolicy(first); err != nil || !isTrusted(cfg, p) || !slices.Equal(p.Allow, []string{"a.example", "b.example", "c.example"}) {
+	if p, err = readPolicy(first); err != nil || !isTrusted(cfg, p) ||
+		!slices.Equal(p.Allow, []string{"a.example", "b.example", "c.example"}) {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	for _, text := range []string{"allow: [localhost:3000]", "allow: ['*']", "allow: x", "networks: [10.0.0.0/8]", "allow: [a.example]\n---\nx"} {
+	for _, text := range []string{"allow: [localhost:3000]", "allow: ['*']", "allow: x", "networks: [10.0.0.0/8]",
+		"allow: [a.example]\n---\nx"} {
 		write(t, second, map[string]string{policyName: text})
 		if p, err := readPolicy(second); err == nil && len(p.Allow) > 1 {
 			t.Errorf("%q became %q", text, p.Allow)

@@ -49,7 +49,8 @@ func checkProject(dir string) error {
 		home, err = filepath.EvalSymlinks(home)
 	}
 	if err == nil && paths.Within(home, dir) {
-		return exit.Usage("cd to a project, or --project DIR", "%s is, or holds, your home directory, and an agent would see all files in it", terminal.Visible(dir))
+		return exit.Usage("cd to a project, or --project DIR", "%s is, or holds, your home directory, and an agent would see all files in it",
+			terminal.Visible(dir))
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ func readPolicy(project string) (policy, error) {
 		return p, nil
 	}
 	if err != nil || info.Size() > maxPolicy {
-		return p, exit.Fail("put a file with a list called allow there, or remove it", "%s is not a regular file of at most %d KB", policyName, maxPolicy>>10)
+		return p, exit.Fail("put a file with a list called allow there, or remove it", "%s is not a regular file of at most %d KB", policyName,
+			maxPolicy>>10)
 	}
 	defer f.Close()
 	if p.text, err = io.ReadAll(io.LimitReader(f, maxPolicy)); err != nil {

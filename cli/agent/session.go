@@ -75,7 +75,8 @@ func (s *session) prepare(ctx context.Context, c *cli.Context) (config.Config, p
 	var q pipelinerun.Request
 	program := s.agent.Installed()
 	if program == "" {
-		return s.cfg, q, exit.Usage("install "+s.agent.Title+" first; sandboxmcp agent list has those that are here", "there is no program %s on PATH", s.agent.Program)
+		return s.cfg, q, exit.Usage("install "+s.agent.Title+" first; sandboxmcp agent list has those that are here",
+			"there is no program %s on PATH", s.agent.Program)
 	}
 	if err := s.openHome(ctx); err != nil {
 		return s.cfg, q, err
@@ -150,7 +151,8 @@ func (s *session) projectPolicy(ctx context.Context) (policy, error) {
 	if err != nil || len(own.Allow) == 0 || isTrusted(s.cfg, own) {
 		return own, err
 	}
-	if !s.confirm(ctx, fmt.Sprintf("sandboxmcp: %s of this project wants agents to reach %s: accept it?", policyName, terminal.Visible(strings.Join(own.Allow, ", ")))) {
+	if !s.confirm(ctx, fmt.Sprintf("sandboxmcp: %s of this project wants agents to reach %s: accept it?", policyName,
+		terminal.Visible(strings.Join(own.Allow, ", ")))) {
 		s.Messagef("%s of this project has no effect: nobody has accepted it", policyName)
 		return policy{}, nil
 	}
@@ -175,7 +177,8 @@ func (s *session) keys(ctx context.Context, c *cli.Context) (secrets, hosts, fla
 		bound := lease.Bound()
 		lease.Close()
 		if len(bound) == 0 {
-			return nil, nil, nil, exit.Fail("sandboxmcp vault add "+key.Variable+" --host "+key.Host+" --replace", "the secret %s is bound to no host, so the agent would see it", key.Variable)
+			return nil, nil, nil, exit.Fail("sandboxmcp vault add "+key.Variable+" --host "+key.Host+" --replace",
+				"the secret %s is bound to no host, so the agent would see it", key.Variable)
 		}
 		secrets, hosts = append(secrets, key.Variable), append(hosts, bound[0].Hosts...)
 		if flags == nil {
@@ -357,7 +360,8 @@ func (s *session) reportUnreached(all []egress.Record) {
 		case d.Ask == "":
 			s.Messagef("refused: %s: %s", terminal.Visible(d.Host()), terminal.Visible(d.Reason))
 		default:
-			s.Messagef("refused: %s; to allow it: sandboxmcp agent %s --allow %s", terminal.Visible(d.Host()), s.agent.Name, terminal.Visible(patternOf(d.Decision)))
+			s.Messagef("refused: %s; to allow it: sandboxmcp agent %s --allow %s", terminal.Visible(d.Host()), s.agent.Name,
+				terminal.Visible(patternOf(d.Decision)))
 		}
 	}
 }

@@ -32,7 +32,8 @@ func forgeArchive(t *testing.T, h archiveHeader, write func(*archive)) *bytes.Bu
 // addText adds a file.
 func addText(t *testing.T, a *archive, name, content string) {
 	t.Helper()
-	err := a.add(name, int64(len(content)), 0o777, time.Unix(1e9, 0), func(w io.Writer) error { _, err := io.WriteString(w, content); return err })
+	err := a.add(name, int64(len(content)), 0o777, time.Unix(1e9, 0),
+		func(w io.Writer) error { _, err := io.WriteString(w, content); return err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestExtract(t *testing.T) {
 	const run = "runs/01ARZ3NDEKTSV4RRFFQ69G5FAV/"
 	files := map[string]string{
 		logName: "log", rotatedLog + ".2": "log", "vault.key": "key", run + "run.json": "{}",
-		run + "files/a b/" + strings.Repeat("n", 200) + "\n\xff\u00fc": strings.Repeat("x", 100_000), run + "files/" + strings.Repeat("d/", 100) + "deep": "",
+		run + "files/a b/" + strings.Repeat("n", 200) + "\n\xff\u00fc": strings.Repeat("x", 100_000), run + "files/" + strings.Repeat("d/", 100) +
+			"deep": "",
 	}
 	b := forgeArchive(t, archiveHeader{Format: format, ID: "1"}, func(a *archive) {
 		for name, content := range files {
@@ -143,7 +145,8 @@ func TestExtractRefuses(t *testing.T) {
 		"no archive":     bytes.NewBufferString("hello"),
 		"no header":      bytes.NewBuffer(make([]byte, 1024)),
 		"a newer format": forgeArchive(t, archiveHeader{Format: format + 1, Version: "v9"}, func(*archive) {}),
-		"more behind":    bytes.NewBuffer(append(forgeArchive(t, archiveHeader{Format: format}, func(*archive) {}).Bytes(), make([]byte, 1<<20)...)),
+		"more behind": bytes.NewBuffer(append(forgeArchive(t, archiveHeader{Format: format}, func(*archive) {}).Bytes(),
+			make([]byte, 1<<20)...)),
 		"an end before the manifest": func() *bytes.Buffer {
 			var b bytes.Buffer
 			a, _ := newArchive(&b, archiveHeader{Format: format})
@@ -238,9 +241,11 @@ func wantRefused(t *testing.T, b *bytes.Buffer, want string) {
 // TestParts checks that each name matches one row.
 func TestParts(t *testing.T) {
 	for name, want := range map[string]bool{
-		logName: true, logName + "-files": true, rotatedLog + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,
+		logName: true, logName + "-files": true, rotatedLog + ".17": true, logName + "-checkpoint": true, logName + "-owed": true,
+		"keys/signing.key": true, "keys/.spare": true, "vault.db": true,
 		"vault.key": true, "tokens.json": true, "runs": true, "history/python": true,
-		logName + "-wal": false, logName + "-acknowledged": false, rotatedLog + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
+		logName + "-wal": false, logName + "-acknowledged": false, rotatedLog + ".2-shm": false, "vault.db-journal": false,
+		"vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
 		logName + "-running": false, "packages": false, "server.log": false, "start.lock": false, "keys/lock": false,
 	} {
 		if p := findPart(name); p == nil || p.included != want {

@@ -149,8 +149,10 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 }
 
 // createBackup writes a backup to a new file and describes it.
-func createBackup(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b createdBackup, err error) {
-	b = createdBackup{File: out, Backup: archiveHeader{format, ulid.Make().String(), time.Now().UTC().Truncate(time.Second), version.Current().Version}}
+func createBackup(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b createdBackup,
+	err error) {
+	b = createdBackup{File: out, Backup: archiveHeader{format, ulid.Make().String(), time.Now().UTC().Truncate(time.Second),
+		version.Current().Version}}
 	err = statefile.CreateLarge(out, "backup", func(f *os.File) error {
 		sum := sha256.New()
 		count := &byteCounter{w: io.MultiWriter(f, sum)}

@@ -23,10 +23,13 @@ func newState(t *testing.T) config.Config {
 		t.Fatal(err)
 	}
 	for range 3 {
-		err = errors.Join(err, wiring.RecordIn(t.Context(), cfg, audit.Entry{Kind: "execution.refused", Namespace: "default", Data: map[string]any{"reason": "a test"}}))
+		err = errors.Join(err, wiring.RecordIn(t.Context(), cfg, audit.Entry{Kind: "execution.refused", Namespace: "default",
+			Data: map[string]any{"reason": "a test"}}))
 	}
-	err = errors.Join(err, vault.NewSealed(cfg.StateDir, nil).Add(t.Context(), vault.Entry{Namespace: "default", Key: "K"}, []byte("a secret value"), false))
-	_, _, tokenErr := identity.OpenTokens(cfg.StateDir).Create(t.Context(), identity.Token{Name: "t", Kind: identity.Agent, Namespaces: identity.Only("default")}, nil)
+	err = errors.Join(err, vault.NewSealed(cfg.StateDir, nil).Add(t.Context(), vault.Entry{Namespace: "default", Key: "K"},
+		[]byte("a secret value"), false))
+	_, _, tokenErr := identity.OpenTokens(cfg.StateDir).Create(t.Context(), identity.Token{Name: "t", Kind: identity.Agent,
+		Namespaces: identity.Only("default")}, nil)
 	if err := errors.Join(err, tokenErr); err != nil {
 		t.Fatal(err)
 	}

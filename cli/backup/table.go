@@ -38,12 +38,15 @@ var parts = []part{
 	newPart("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),
 	newPart("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false,
 		"locks, sockets and directories of what runs"),
-	newPart(logName+"-...", `(sandboxmcp\.db(-files/sandboxmcp\.db\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
-	newPart(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve|acknowledged)`, false, "of what writes to the log now"),
+	newPart(logName+"-...", `(sandboxmcp\.db(-files/sandboxmcp\.db\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false,
+		"of the databases, whose copies are whole without"),
+	newPart(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve|acknowledged)`, false,
+		"of what writes to the log now"),
 }
 
 func newPart(name, pattern string, included bool, what string) part {
-	is := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + pattern + `)$`) }) // compiled on first use, since every command initialises this table
+	// compiled on first use, since every command initialises this table
+	is := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + pattern + `)$`) })
 	return part{name, is, included, what}
 }
 

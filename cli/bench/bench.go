@@ -54,7 +54,8 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 		c.Languages = Languages()
 	}
 	begun := time.Now()
-	b := &bench{Config: c, report: Report{Began: begun.UTC().Truncate(time.Second), Quick: c.Quick, Latency: []Figures{}, Load: []Figures{}, LeftOut: map[string]string{}}}
+	b := &bench{Config: c, report: Report{Began: begun.UTC().Truncate(time.Second), Quick: c.Quick, Latency: []Figures{}, Load: []Figures{},
+		LeftOut: map[string]string{}}}
 	if b.dir, err = os.MkdirTemp("", "sandboxmcp-bench-"); err != nil {
 		return Report{}, fmt.Errorf("make a directory for the measurement: %w", err)
 	}

@@ -92,7 +92,8 @@ func TestContainers(t *testing.T) {
 		end()
 	}
 	for line := range strings.Lines(asked()) {
-		if strings.HasPrefix(line, "run ") && (!strings.Contains(line, " --pull never ") || !strings.Contains(line, " --network none ") || !strings.Contains(line, " --label sandboxmcp.bench=")) {
+		if strings.HasPrefix(line, "run ") && (!strings.Contains(line, " --pull never ") || !strings.Contains(line, " --network none ") ||
+			!strings.Contains(line, " --label sandboxmcp.bench=")) {
 			t.Errorf("a container may fetch, reach or be forgotten: %s", line)
 		}
 		if strings.HasPrefix(line, "pull") || strings.Contains(line, "elsewhere") && !strings.HasPrefix(line, "image inspect ") {
@@ -131,7 +132,8 @@ func TestLeftOut(t *testing.T) {
 // TestWords checks that words replaces the placeholders of the table, and that a path with blanks stays one word.
 func TestWords(t *testing.T) {
 	b := &bench{dir: "/tmp/a b", Config: Config{Program: "/opt/sand box", Image: func(string) string { return "image:1" }}}
-	p := program{language: "shell", file: "main.sh", script: "/tmp/a b/main.sh", inside: []string{"bash", "-c", "echo 1"}, Runtime: runtimes.Runtime{Path: "/usr/bin/bash"}}
+	p := program{language: "shell", file: "main.sh", script: "/tmp/a b/main.sh", inside: []string{"bash", "-c", "echo 1"},
+		Runtime: runtimes.Runtime{Path: "/usr/bin/bash"}}
 	for line, want := range map[string][]string{
 		"INTERPRETER SCRIPT":                    {"/usr/bin/bash", "/tmp/a b/main.sh"},
 		"x --ro-bind SCRIPT /workspace/FILE":    {"x", "--ro-bind", "/tmp/a b/main.sh", "/workspace/main.sh"},

@@ -35,8 +35,10 @@ type program struct {
 
 func programs() []program {
 	return []program{
-		{language: "python", typed: "python3 main.py", file: "main.py", code: "print(1)", inside: []string{"python3", "-c", "print(1)"}, cell: "1"},
-		{language: "node", typed: "node main.js", file: "main.js", code: "console.log(1)", inside: []string{"node", "-e", "console.log(1)"}, cell: "1"},
+		{language: "python", typed: "python3 main.py", file: "main.py", code: "print(1)", inside: []string{"python3", "-c", "print(1)"},
+			cell: "1"},
+		{language: "node", typed: "node main.js", file: "main.js", code: "console.log(1)", inside: []string{"node", "-e", "console.log(1)"},
+			cell: "1"},
 		{language: "shell", typed: "bash main.sh", file: "main.sh", code: "echo 1", inside: []string{"bash", "-c", "echo 1"}, cell: ":"},
 	}
 }
@@ -59,16 +61,19 @@ type command struct {
 func commands() []command {
 	all := []command{
 		{name: Bare, run: "INTERPRETER SCRIPT", loaded: true},
-		{name: "bubblewrap", tool: "bwrap", detect: "bwrap --version", loaded: true, run: "bwrap --unshare-all --die-with-parent --new-session ROOT --proc /proc --dev /dev " +
-			"--tmpfs /tmp --tmpfs /workspace --ro-bind SCRIPT /workspace/FILE --chdir /workspace -- INTERPRETER /workspace/FILE"},
-		{name: "runsc do", tool: "runsc", detect: "runsc --version", run: "runsc --network=none --ignore-cgroups ROOTLESS do INTERPRETER SCRIPT", seldom: true},
+		{name: "bubblewrap", tool: "bwrap", detect: "bwrap --version", loaded: true,
+			run: "bwrap --unshare-all --die-with-parent --new-session ROOT --proc /proc --dev /dev " +
+				"--tmpfs /tmp --tmpfs /workspace --ro-bind SCRIPT /workspace/FILE --chdir /workspace -- INTERPRETER /workspace/FILE"},
+		{name: "runsc do", tool: "runsc", detect: "runsc --version", run: "runsc --network=none --ignore-cgroups ROOTLESS do INTERPRETER SCRIPT",
+			seldom: true},
 	}
 	for _, engine := range []string{"docker", "podman"} {
 		version := engine + " version --format {{." + map[string]string{"docker": "Server", "podman": "Client"}[engine] + ".Version}}"
 		create, has := engine+" run --rm --network none --pull never --label LABEL ", engine+" image inspect IMAGE"
 		all = append(all,
 			command{name: engine + " run", tool: engine, detect: version, needs: has, run: create + "IMAGE INSIDE", seldom: true},
-			command{name: engine + " exec", detect: version, needs: has, start: create + "--detach --name NAME --stop-signal KILL --entrypoint sleep IMAGE 3600",
+			command{name: engine + " exec", detect: version, needs: has, start: create + "--detach --name NAME --stop-signal KILL --entrypoint " +
+				"sleep IMAGE 3600",
 				run: engine + " exec NAME INSIDE", seldom: true},
 			command{name: FromBash + ", " + engine, detect: version, needs: has, run: "OURS run --backend " + engine + " SCRIPT", seldom: true})
 	}
@@ -91,7 +96,8 @@ func (b *bench) commandWords(line string, p program) (all []string) {
 		case "OURS":
 			all = append(all, b.Program, "--config", b.settingsFile())
 		default:
-			all = append(all, strings.NewReplacer("INTERPRETER", p.Path, "SCRIPT", p.script, "FILE", p.file, "LABEL", label, "IMAGE", b.Image(p.language),
+			all = append(all, strings.NewReplacer("INTERPRETER", p.Path, "SCRIPT", p.script, "FILE", p.file, "LABEL", label, "IMAGE",
+				b.Image(p.language),
 				"NAME", filepath.Base(b.dir)+"-"+p.language).Replace(word))
 		}
 	}

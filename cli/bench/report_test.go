@@ -75,7 +75,8 @@ func TestCompare(t *testing.T) {
 	if err := r.Table(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"  execute_code                       2     0.00     2.00     0.00     0.00     0.25\n", "    1.20 x the engine's own run\n", "    it broke: broken\n",
+	for _, want := range []string{"  execute_code                       2     0.00     2.00     0.00     0.00     0.25\n",
+		"    1.20 x the engine's own run\n", "    it broke: broken\n",
 		"    500 a second\n", "\nleft out\n  docker: it does not answer\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("nothing of %q in:\n%s", want, b.String())

@@ -32,8 +32,10 @@ func (b *bench) findServers(ctx context.Context, programs []program) {
 		}
 		err := warm.call(ctx, "create_session", map[string]any{"language": p.language}, &made)
 		b.methods = append(b.methods,
-			&method{language: p.language, name: Warm, what: p.code, loaded: true, pooled: true, once: warm.execute(map[string]any{"language": p.language, "code": p.code})},
-			&method{language: p.language, name: Session, what: p.cell, silent: true, once: warm.execute(map[string]any{"session_id": made.ID, "code": p.cell}), broken: err})
+			&method{language: p.language, name: Warm, what: p.code, loaded: true, pooled: true,
+				once: warm.execute(map[string]any{"language": p.language, "code": p.code})},
+			&method{language: p.language, name: Session, what: p.cell, silent: true,
+				once: warm.execute(map[string]any{"session_id": made.ID, "code": p.cell}), broken: err})
 	}
 }
 
@@ -91,7 +93,8 @@ func (b *bench) startServer(ctx context.Context, name string) (*server, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	_, err = s.request(ctx, "initialize", map[string]any{
-		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "sandboxmcp bench", "version": "1"}})
+		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "sandboxmcp bench",
+			"version": "1"}})
 	if err == nil {
 		_, err = io.WriteString(in, `{"jsonrpc": "2.0", "method": "notifications/initialized"}`+"\n")
 	}

@@ -49,7 +49,8 @@ func Result(a changes.Applied) string {
 		text += " " + terminal.Count(n, "path")
 	}
 	if n := len(a.Left); n > 0 {
-		text += "; " + terminal.Count(n, "path") + " held back or refused: sandboxmcp changes show --stat says why, and naming a path that is held back applies it"
+		text += "; " + terminal.Count(n, "path") + " held back or refused: sandboxmcp changes show --stat says why, and naming a path that is " +
+			"held back applies it"
 	}
 	return text
 }

@@ -40,7 +40,8 @@ Examples:
   sandboxmcp run --workspace . --changes -- npm test
   sandboxmcp changes show
   sandboxmcp changes apply`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "list the change sets of all directories"}, command.NamespaceFlag(), command.JSONFlag()},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "list the change sets of all directories"}, command.NamespaceFlag(),
+			command.JSONFlag()},
 		Action: command.NoWords(p.list),
 		Subcommands: []*cli.Command{{
 			Name: "show", Usage: "show the difference, without secrets",

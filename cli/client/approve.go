@@ -138,7 +138,8 @@ func dial(ctx context.Context, cfg config.Config, name string) (*control.Client,
 	}
 	token := os.Getenv("SANDBOXMCP_TOKEN")
 	if token == "" {
-		return nil, exit.Usage("sandboxmcp token create NAME --person --namespace NS, at the server, makes one", "--server %s needs a person's token in SANDBOXMCP_TOKEN", terminal.Visible(name))
+		return nil, exit.Usage("sandboxmcp token create NAME --person --namespace NS, at the server, makes one",
+			"--server %s needs a person's token in SANDBOXMCP_TOKEN", terminal.Visible(name))
 	}
 	return control.Remote(ctx, name, token)
 }
@@ -159,7 +160,8 @@ func noServerError(err error, name string) error {
 	case errors.Is(err, control.ErrNone) && name != "":
 		return exit.Fail("leave --server out to list the running servers", "server %s is not running", name)
 	case errors.Is(err, context.DeadlineExceeded):
-		return exit.Fail("it may be stopped, or very busy; sandboxmcp audit needs no server", "%s", strings.ReplaceAll(err.Error(), ": "+context.DeadlineExceeded.Error(), ""))
+		return exit.Fail("it may be stopped, or very busy; sandboxmcp audit needs no server", "%s",
+			strings.ReplaceAll(err.Error(), ": "+context.DeadlineExceeded.Error(), ""))
 	case errors.Is(err, control.ErrNone):
 		return exit.Fail("", "no server is running: start one with sandboxmcp serve")
 	}
@@ -240,7 +242,8 @@ func questionID(c *cli.Context, list string) (string, error) {
 var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
 // SubmitVerdict answers a question and prints the outcome. list is the command that lists questions.
-func SubmitVerdict(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
+func SubmitVerdict(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict,
+	list string) error {
 	v.ID = id
 	out, err := control.Call(ctx, client, control.AnswerApproval, v)
 	switch {
@@ -261,12 +264,14 @@ func SubmitVerdict(ctx context.Context, p *command.Streams, c *cli.Context, clie
 // user can change the text that root reads there.
 func rootOnlyError(client *control.Client, what string) error {
 	at := "--server " + terminal.ShellWord(client.Socket())
-	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
+	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at),
+		"the configuration leaves approvals to root")
 }
 
 // outcomeText describes the effect of an answer in one line.
 func outcomeText(o control.Outcome) string {
-	what := fmt.Sprintf("%s %s for the namespace %s", terminal.Visible(o.Question.Kind), terminal.Visible(o.Question.What), terminal.Visible(o.Question.Namespace))
+	what := fmt.Sprintf("%s %s for the namespace %s", terminal.Visible(o.Question.Kind), terminal.Visible(o.Question.What),
+		terminal.Visible(o.Question.Namespace))
 	switch {
 	case o.Revoked:
 		return "taken back: " + what

@@ -50,7 +50,8 @@ Example: sandboxmcp start --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "listen at `ADDRESS`, as serve --listen does", DefaultText: "http.listen, or " + usualAddress},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of all callers, whatever they request"},
-			&cli.StringFlag{Name: "backend", Usage: "default isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "backend", Usage: "default isolation backend `NAME`: process, podman, docker or kubernetes",
+				DefaultText: command.SeeConfig},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
 			&cli.BoolFlag{Name: "structured", Usage: "send structuredContent to every client"},
 			command.JSONFlag(),
@@ -317,7 +318,8 @@ func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config)
 	if err != nil {
 		return err
 	}
-	columns := []terminal.Column{{Name: "PROCESS", Whole: true}, {Name: "BEGAN"}, {Name: "NAMESPACE"}, {Name: "STATE"}, {Name: "ADDRESS", Spare: true}}
+	columns := []terminal.Column{{Name: "PROCESS", Whole: true}, {Name: "BEGAN"}, {Name: "NAMESPACE"}, {Name: "STATE"},
+		{Name: "ADDRESS", Spare: true}}
 	err = command.Table(p.Streams, c, all, "no server is running", columns, func(f serverStatus) []string {
 		state := "runs"
 		switch {
@@ -326,7 +328,8 @@ func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config)
 		case f.Background:
 			state = "in the background"
 		}
-		return []string{fmt.Sprint(f.PID), terminal.Ago(time.Since(f.Began)), cmp.Or(f.Namespace, "any"), state, cmp.Or(f.Address, "standard input")}
+		return []string{fmt.Sprint(f.PID), terminal.Ago(time.Since(f.Began)), cmp.Or(f.Namespace, "any"), state,
+			cmp.Or(f.Address, "standard input")}
 	})
 	return exit.UnlessOK(len(all) > 0, err)
 }

@@ -20,9 +20,10 @@ import (
 
 func (p commands) bridgeCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "bridge",
-		Usage:     "set a variable in a session",
-		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\nsandboxmcp bridge SESSION KEY --from SESSION [--from-key KEY]",
+		Name:  "bridge",
+		Usage: "set a variable in a session",
+		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\nsandboxmcp bridge SESSION KEY --from SESSION " +
+			"[--from-key KEY]",
 		Description: `The value is JSON: from the command line, from standard input for -, or from a file for @FILE; at most 32 MB, and
 16 MB on another machine. In a shell it is the variable KEY, and the file $BRIDGE/KEY.json.
 

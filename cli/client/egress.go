@@ -23,9 +23,10 @@ import (
 
 func (p commands) egressCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "egress",
-		Usage:     "allow a host, and list, approve or deny connections that programs request",
-		UsageText: "sandboxmcp egress DOMAIN [--namespace NS] [--for DURATION] [--reason TEXT] [--json] [--server PID]\nsandboxmcp egress list|approve|deny ...",
+		Name:  "egress",
+		Usage: "allow a host, and list, approve or deny connections that programs request",
+		UsageText: "sandboxmcp egress DOMAIN [--namespace NS] [--for DURATION] [--reason TEXT] [--json] [--server PID]\nsandboxmcp egress " +
+			"list|approve|deny ...",
 		Description: `With a DOMAIN it allows the programs of a namespace to connect there for a limited time: example.com,
 '*.example.com' or db.example.com:5432.
 
@@ -144,7 +145,8 @@ func (p commands) egressDeny(c *cli.Context) error {
 
 // Deny denies questions and revokes approvals that match meant, and returns their number. list is the command that
 // lists them.
-func (all Approvals) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int, err error) {
+func (all Approvals) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int,
+	err error) {
 	known := slices.Clone(all.Waiting)
 	for _, g := range all.Approved {
 		known = append(known, openQuestion{g.Question, g.Server, g.client})
@@ -206,7 +208,8 @@ func (p commands) egressAllow(c *cli.Context) error {
 		}
 		grants = append(grants, activeApproval{grant, client.Server().Name, client})
 		text += fmt.Sprintf("allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
-			terminal.Visible(grant.Question.What), terminal.Visible(grant.Question.Namespace), grant.Until.Local().Format(time.DateTime), terminal.Visible(grant.Question.ID))
+			terminal.Visible(grant.Question.What), terminal.Visible(grant.Question.Namespace), grant.Until.Local().Format(time.DateTime),
+			terminal.Visible(grant.Question.ID))
 	}
 	return p.Printf(c, grants, "%s", text)
 }
@@ -216,17 +219,20 @@ func (p commands) egressAllow(c *cli.Context) error {
 func checkAllowable(cfg config.Config, domain string) error {
 	policy, err := egress.NewPolicy([]string{domain}, nil)
 	if err != nil {
-		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "invalid destination %s: %v", terminal.Visible(domain), err)
+		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "invalid destination %s: %v",
+			terminal.Visible(domain), err)
 	}
 	if slices.Contains(policy.Ports(), backends.DNSPort) {
-		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is reserved for name lookups in sandboxes", backends.DNSPort)
+		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)),
+			"port %d is reserved for name lookups in sandboxes", backends.DNSPort)
 	}
 	out, err := wiring.Egress(cfg)
 	if err != nil {
 		return err
 	}
 	if by, denied := out.Policy.Denies(domain); denied {
-		return exit.Fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s; no approval can allow it", terminal.Visible(by))
+		return exit.Fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s; no approval can allow it",
+			terminal.Visible(by))
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ type pageLink struct {
 
 func (p commands) page(c *cli.Context) error {
 	if text := c.String("url"); text != "" {
-		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" ||
+			u.Fragment != "" {
 			return exit.Usage("sandboxmcp page --url https://agents.example.com/", "--url must be the page's address, such as https://HOST/")
 		}
 	}
@@ -79,7 +80,8 @@ func (p commands) page(c *cli.Context) error {
 			return exit.Fail("set http.page to yes there", "the server has no page")
 		}
 		if set := c.StringSlice("namespace"); len(set) > 0 || c.IsSet("url") {
-			return exit.Usage("start the server with --listen, which has a page of its own", "--namespace and --url are for servers that answer over HTTP")
+			return exit.Usage("start the server with --listen, which has a page of its own",
+				"--namespace and --url are for servers that answer over HTTP")
 		}
 		return p.servePage(ctx, c, client)
 	})
@@ -107,7 +109,8 @@ func (p commands) servePage(ctx context.Context, c *cli.Context, client *control
 	if err != nil {
 		return err
 	}
-	code, err := site.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.All()})
+	code, err := site.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer,
+		Namespaces: identity.All()})
 	if err == nil {
 		err = p.showLink(c, d.Address(), code)
 	}
@@ -147,7 +150,8 @@ func waitForEnd(ctx context.Context, client *control.Client, failed <-chan error
 			return err
 		case <-time.After(pollInterval):
 		}
-		if _, err := control.Call(ctx, client, control.GetQueue, control.NoArguments{}); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
+		if _, err := control.Call(ctx, client, control.GetQueue, control.NoArguments{}); err != nil && ctx.Err() == nil &&
+			!errors.As(err, new(*control.Failure)) {
 			return exit.Fail("sandboxmcp serve starts another one", "the server has ended")
 		}
 	}

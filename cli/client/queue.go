@@ -54,7 +54,8 @@ func (p commands) queue(c *cli.Context) error {
 		return p.Print(c, queueStatus{load, stats.Jobs}, func(w io.Writer) error {
 			fmt.Fprintf(w, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
 				load.Running, terminal.Count(load.Slots, "slot"), load.Waiting, load.Room, terminal.Count(stats.Jobs, "run"))
-			t := terminal.NewTable(w, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true}, terminal.Column{Name: "WAITING", Right: true})
+			t := terminal.NewTable(w, terminal.Column{Name: "NAMESPACE"}, terminal.Column{Name: "SLOTS", Right: true},
+				terminal.Column{Name: "WAITING", Right: true})
 			for _, l := range load.Namespaces {
 				t.Row(l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting))
 			}
@@ -94,9 +95,11 @@ func (p commands) limits(c *cli.Context) error {
 			namespace = "" // the session decides
 		}
 		if b == (pipeline.Bounds{}) {
-			l, err = control.Call(ctx, client, control.GetLimits, control.OfLimits{InNamespace: control.InNamespace{Namespace: namespace}, Session: c.String("session")})
+			l, err = control.Call(ctx, client, control.GetLimits, control.OfLimits{InNamespace: control.InNamespace{Namespace: namespace},
+				Session: c.String("session")})
 		} else {
-			l, err = control.Call(ctx, client, control.SetLimits, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
+			l, err = control.Call(ctx, client, control.SetLimits, control.Change{Namespace: namespace, Session: c.String("session"),
+				Limits: pipeline.LimitsOf(b)})
 		}
 		if err != nil {
 			return err

@@ -103,7 +103,8 @@ const serverLimitsText = "see sandboxmcp limits"
 func Commands(s *command.Streams) []*cli.Command {
 	p := commands{s}
 	return []*cli.Command{
-		p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.eventsCommand(), p.queueCommand(), p.sessionCommand(), p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
+		p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.eventsCommand(), p.queueCommand(), p.sessionCommand(),
+		p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
 		p.startCommand(), p.stopCommand(), p.statusCommand(), p.pageCommand(),
 	}
 }

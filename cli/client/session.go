@@ -57,7 +57,8 @@ func (p commands) sessionList(c *cli.Context) error {
 				list = append(list, i)
 			}
 		}
-		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "LANGUAGE"}, {Name: "NAMESPACE"}, {Name: "CELLS", Right: true}, {Name: "USED"}, {Name: "BACKEND", Spare: true}}
+		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "LANGUAGE"}, {Name: "NAMESPACE"},
+			{Name: "CELLS", Right: true}, {Name: "USED"}, {Name: "BACKEND", Spare: true}}
 		return command.Table(p.Streams, c, list, "there are no sessions", columns, func(i session.Info) []string {
 			state := i.State
 			if i.Ended != "" {
@@ -87,7 +88,8 @@ func (p commands) sessionKill(c *cli.Context) error {
 		return err
 	}
 	return CallServer(c, control.EndSession, control.OfSession{ID: id}, func(info session.Info) error {
-		err := p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
+		err := p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID),
+			terminal.Count(info.Cells, "cell"))
 		switch {
 		case c.Bool("json"):
 		case info.ChangesFailed != "":
@@ -201,10 +203,12 @@ func (p commands) sessionStats(c *cli.Context) error {
 			writeUsage(&b, list[0].Info, list[0].Usage)
 			return p.Printf(c, list[0], "%s", b.String())
 		}
-		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "MEMORY"}, {Name: "CPU", Right: true}, {Name: "PROCESSES", Right: true},
+		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "MEMORY"}, {Name: "CPU", Right: true},
+			{Name: "PROCESSES", Right: true},
 			{Name: "DISK", Right: true}, {Name: "CELLS", Right: true}, {Name: "USED"}}
 		return command.Table(p.Streams, c, list, "there are no sessions", columns, func(u control.Used) []string {
-			return []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", formatMB(u.Usage.MemoryBytes), u.Limits.RAM), fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
+			return []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", formatMB(u.Usage.MemoryBytes), u.Limits.RAM),
+				fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
 				fmt.Sprint(u.Usage.Processes), formatMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))}
 		})
 	})
@@ -224,7 +228,8 @@ func writeUsage(b io.Writer, i session.Info, u pipeline.CurrentUsage) {
 	terminal.Fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))
 	terminal.Fact(b, "cells", fmt.Sprint(i.Cells))
 	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", terminal.Ago(time.Since(i.Used)), formatSeconds(i.Idle)))
-	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), formatSeconds(i.Lifetime)))
+	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime),
+		formatSeconds(i.Lifetime)))
 	for _, r := range i.Restarts {
 		terminal.Fact(b, "variables lost", r.Time.Local().Format(time.DateTime)+": "+r.Why)
 	}

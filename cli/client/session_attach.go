@@ -259,7 +259,8 @@ func (a *attachment) endedError(err error) error {
 	var f *control.Failure
 	switch {
 	case errors.As(err, &f):
-		return exit.Fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, strings.TrimPrefix(f.Text, session.ErrDead.Error()+": "))
+		return exit.Fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID,
+			strings.TrimPrefix(f.Text, session.ErrDead.Error()+": "))
 	case errors.Is(err, command.ErrNoReader):
 		return exit.Silent(exit.Signalled + 13)
 	}

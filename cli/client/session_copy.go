@@ -33,6 +33,7 @@ func (p commands) sessionCopy(c *cli.Context) error {
 	}
 	q := control.Export{OfSession: control.OfSession{ID: id}, From: c.String("from"), Path: words[0], To: append(words, "")[1]}
 	return CallServer(c, control.CopyExport, q, func(moved control.MovedFiles) error {
-		return p.Printf(c, moved, "copied %s, %s, into %s of session %s\n", terminal.Count(moved.Files, "file"), terminal.Count(int(moved.Bytes), "byte"), terminal.Visible(moved.Path), terminal.Visible(moved.Session))
+		return p.Printf(c, moved, "copied %s, %s, into %s of session %s\n", terminal.Count(moved.Files, "file"),
+			terminal.Count(int(moved.Bytes), "byte"), terminal.Visible(moved.Path), terminal.Visible(moved.Session))
 	})
 }

@@ -112,7 +112,8 @@ func (p commands) readCell(c *cli.Context, words []string) (cell control.Cell, e
 
 // runCell runs a cell. If ctx ends, it interrupts the cell and waits for the rest of its output. Output goes to the
 // screen as it comes, or only into the result if s is quiet.
-func (p commands) runCell(ctx context.Context, client *control.Client, id string, cell control.Cell, s *cellOutput, silent bool) (pipeline.Outcome, error) {
+func (p commands) runCell(ctx context.Context, client *control.Client, id string, cell control.Cell, s *cellOutput,
+	silent bool) (pipeline.Outcome, error) {
 	var dir *hostfs.Dir // opened before the run; created with the first file
 	if cell.Artifacts != "" {
 		var err error
@@ -222,7 +223,8 @@ type cellOutput struct {
 
 func (p commands) newCellOutput() *cellOutput {
 	line := &command.Output{W: p.Out}
-	return &cellOutput{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
+	return &cellOutput{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)},
+		err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
 }
 
 // showCell prints the displays, value and error of a cell.
@@ -261,7 +263,8 @@ func bundleText(b kernel.Bundle, saved string) string {
 }
 
 // pictureSuffixes are the media types of displays that are saved as files, with their suffixes.
-var pictureSuffixes = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
+var pictureSuffixes = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
+	"image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
 // savePictures saves the pictures of a cell as new files named after the run's id.
 func savePictures(dir *hostfs.Dir, res pipeline.Outcome) error {

@@ -75,7 +75,8 @@ func TestHostileTars(t *testing.T) {
 		"an absolute link":    tarOf(t, link(tar.TypeSymlink, "l", "/etc/passwd")),
 		"a link in two steps": tarOf(t, link(tar.TypeSymlink, "d/l", "../x/../../out")),
 		"an empty link":       tarOf(t, link(tar.TypeSymlink, "l", "")),
-		"through a link":      tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755}, link(tar.TypeSymlink, "l", "d"), tarFile("l/x", 0o644)),
+		"through a link": tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755}, link(tar.TypeSymlink, "l", "d"),
+			tarFile("l/x", 0o644)),
 		"a link twice":        tarOf(t, link(tar.TypeSymlink, "l", "a"), link(tar.TypeSymlink, "l", "b")),
 		"a hard link":         tarOf(t, tarFile("a", 0o644), link(tar.TypeLink, "l", "a")),
 		"a hard link out":     tarOf(t, link(tar.TypeLink, "l", "/etc/passwd")),
@@ -113,7 +114,8 @@ func TestManyNames(t *testing.T) {
 // TestSaved checks that saved files are complete, replace nothing, and give no rights to others.
 func TestSaved(t *testing.T) {
 	dir := t.TempDir()
-	content := tarOf(t, tarFile("s", 0o6755), tarFile("d/plain", 0o600), tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "d/plain"}, tarFile("\x1b[31mred", 0o644))
+	content := tarOf(t, tarFile("s", 0o6755), tarFile("d/plain", 0o600), tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "d/plain"},
+		tarFile("\x1b[31mred", 0o644))
 	s, err := saveTar(t, dir, content, 1<<20)
 	if err != nil || s.files != 3 || s.bytes != 3 {
 		t.Fatalf("%d files, %d bytes, %v", s.files, s.bytes, err)

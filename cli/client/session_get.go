@@ -36,7 +36,8 @@ fails. It replaces nothing. A relative PATH is below the session's /workspace. F
 withheld. The SHA-256 that is printed and checked is that of the file, or of a directory's tar.
 
 Example: sandboxmcp session get 01K9ZB5W7Q results`,
-		Flags: []cli.Flag{sessionFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: sparse files can claim any size", DefaultText: "the session's limit of disk"},
+		Flags: []cli.Flag{sessionFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: sparse files can claim any size",
+			DefaultText: "the session's limit of disk"},
 			command.JSONFlag(), ServerFlag()},
 		Action: p.sessionGet,
 	}
@@ -78,7 +79,8 @@ func (p commands) sessionGet(c *cli.Context) error {
 			return err
 		}
 		t := transferred{info.ID, s.path, s.files, s.bytes, hex.EncodeToString(s.sum.Sum(nil)), 0}
-		return p.Printf(c, t, "saved %s, %s, as %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Path), t.SHA256)
+		return p.Printf(c, t, "saved %s, %s, as %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"),
+			terminal.Visible(t.Path), t.SHA256)
 	})
 }
 

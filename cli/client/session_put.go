@@ -83,11 +83,13 @@ func (p commands) sessionPut(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		t := transferred{moved.Session, path.Join(moved.Path, filepath.Base(source)), moved.Files, moved.Bytes, hex.EncodeToString(k.sum.Sum(nil)), k.leftOut}
+		t := transferred{moved.Session, path.Join(moved.Path, filepath.Base(source)), moved.Files, moved.Bytes,
+			hex.EncodeToString(k.sum.Sum(nil)), k.leftOut}
 		if k.leftOut > 0 {
 			p.Messagef("%d left out: links out of the directory, and special files", k.leftOut)
 		}
-		return p.Printf(c, t, "put %s, %s, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
+		return p.Printf(c, t, "put %s, %s, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"),
+			terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
 	})
 }
 
@@ -143,7 +145,8 @@ func (k *upload) pack(ctx context.Context, w io.Writer, source string) error {
 }
 
 func tarHeader(kind byte, name string, info fs.FileInfo) *tar.Header {
-	return &tar.Header{Typeflag: kind, Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second), Format: tar.FormatPAX}
+	return &tar.Header{Typeflag: kind, Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second),
+		Format: tar.FormatPAX}
 }
 
 func (k *upload) addLink(root *os.Root, name, to string) error {

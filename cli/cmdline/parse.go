@@ -150,11 +150,13 @@ func (l *line) sortFlag(rest []string) (int, error) {
 		}
 		return 0, exit.Usage(hint, "unknown flag %s", flag)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
-		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "unknown flag")
+		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin",
+			"unknown flag")
 	case f == nil && l.mistypedCommand() != nil: // the flag may belong to the intended command
 		return 0, l.mistypedCommand()
 	case f == nil:
-		return 0, exit.Usage(cmp.Or(suggestOtherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "unknown flag %s", flag)
+		return 0, exit.Usage(cmp.Or(suggestOtherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"),
+			" ")), "unknown flag %s", flag)
 	case takesValue(f) && (inline || len(rest) > 1) && strings.TrimSpace(value) == "" && !slices.Contains(acceptEmpty, f.Names()[0]):
 		return 0, exit.Usage("leave it out, or give a value", "the value of %s is empty", flag)
 	case inline || !takesValue(f):

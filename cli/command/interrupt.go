@@ -17,7 +17,8 @@ import (
 type Interruption struct{ syscall.Signal }
 
 func (i Interruption) Error() string {
-	names := map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP", syscall.SIGQUIT: "SIGQUIT"}
+	names := map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP",
+		syscall.SIGQUIT: "SIGQUIT"}
 	return cmp.Or(names[i.Signal], i.Signal.String())
 }
 

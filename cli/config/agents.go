@@ -22,7 +22,8 @@ type Agent struct {
 func (d *document) readAgents(n *yaml.Node) {
 	d.eachPair("agents.", n, func(full string, k, v *yaml.Node) {
 		if !profileName().MatchString(k.Value) || slices.Contains([]string{"list", "show", "login", "reset", "help"}, k.Value) {
-			d.fail(d.position(k), "agents", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _, and no subcommand of sandboxmcp agent", k.Value)
+			d.fail(d.position(k), "agents", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _, and no subcommand of sandboxmcp agent",
+				k.Value)
 			return
 		}
 		var a Agent

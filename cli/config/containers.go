@@ -63,7 +63,8 @@ func CheckImage(text string) error {
 	case strings.Contains(text, "://"):
 		return fmt.Errorf("%.200q is not an image reference: leave out the scheme before the host", text)
 	}
-	return fmt.Errorf("%.200q is not an image reference: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
+	return fmt.Errorf("%.200q is not an image reference: write one like python:3.12-slim or registry.example.com/me/python:1, or one "+
+		"with a digest", text)
 }
 
 // engineKind returns the kind of an engine's address.

@@ -215,7 +215,8 @@ func (d *document) reportUnknown(full string, k *yaml.Node) {
 		d.fail(d.position(k), full, "pages of search engines are no longer read: remove it, and set web.searxng or web.brave_key")
 		return
 	}
-	known := []string{"profiles", "runtimes", "agents", "data", "workspaces", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "http", "http.certificates", "http.templates"}
+	known := []string{"profiles", "runtimes", "agents", "data", "workspaces", "limits", "caps", "artifacts", "sessions", "packages",
+		"approvals", "validate", "keep", "images", "containers", "redact", "events", "http", "http.certificates", "http.templates"}
 	byLeaf := map[string]string{}
 	for _, s := range d.settings {
 		known = append(known, s.key)

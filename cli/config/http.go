@@ -28,7 +28,8 @@ type HTTP struct {
 	ClientCA     string                 `key:"client_ca" is:"path or none" about:"file of the certificate authorities of clients"`
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as in the client's certificate
 	OAuth        OAuth                  `key:"oauth"`
-	Templates    map[string]Template    // of E2B's protocol, by the names that its clients request, in addition to base and code-interpreter-v1
+	// of E2B's protocol, by the names that its clients request, in addition to base and code-interpreter-v1
+	Templates map[string]Template
 }
 
 // Certificate is the identity of a client with that certificate, and its namespaces.
@@ -78,7 +79,8 @@ func domainKind(of *string) kind {
 	k := checkedKind(None+", a domain", None, of, func(text string) error {
 		name, port, found := strings.Cut(text, ":")
 		_, err := strconv.ParseUint(port, 10, 16)
-		if u, wrong := url.Parse("https://" + name + "/"); wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") || net.ParseIP(name) != nil || found && err != nil {
+		if u, wrong := url.Parse("https://" + name + "/"); wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") ||
+			net.ParseIP(name) != nil || found && err != nil {
 			return fmt.Errorf("%q is not a domain: write one like sandbox.example.com, without https:// and *", text)
 		}
 		return nil
@@ -102,7 +104,8 @@ func (d *document) readCertificates(n *yaml.Node) {
 	d.eachPair("http.certificates.", n, func(full string, k, v *yaml.Node) {
 		kind, name, _ := strings.Cut(k.Value, ":")
 		if !slices.Contains([]string{"uri", "dns", "cn"}, kind) || name == "" || kind == "dns" && name != strings.ToLower(name) {
-			d.fail(d.position(k), "http.certificates", "%.100q is not a certificate name: write uri:URI, dns:NAME in lower case, or cn:NAME", k.Value)
+			d.fail(d.position(k), "http.certificates", "%.100q is not a certificate name: write uri:URI, dns:NAME in lower case, or cn:NAME",
+				k.Value)
 			return
 		}
 		var c Certificate

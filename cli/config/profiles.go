@@ -117,7 +117,8 @@ func (d *document) readProfile(name, full string, n *yaml.Node) {
 		case "layers":
 			layers = v
 		default:
-			d.fail(d.position(k), key, "unknown key%s: a profile has require and layers", spelling.DidYouMean(k.Value, []string{"require", "layers"}))
+			d.fail(d.position(k), key, "unknown key%s: a profile has require and layers",
+				spelling.DidYouMean(k.Value, []string{"require", "layers"}))
 		}
 	})
 	if layers != nil {

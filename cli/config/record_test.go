@@ -67,13 +67,15 @@ func TestRecordRefused(t *testing.T) {
 		{"events: {webhook: 'hook.example.com/x?token=hunter2'}", "is not an address"},
 		{"events: {webhook: \"https://hook.example.com/%zzhunter2\"}", "is not an address"},
 		{"events: {webhook: hunter2}", "is not an address"},
-		{"web: {searxng: 'ftp://me:pass@searx.example.com/x?token=hunter2'}", "ftp://searx.example.com/x?... is not an address: write one like https://searx"},
+		{"web: {searxng: 'ftp://me:pass@searx.example.com/x?token=hunter2'}",
+			"ftp://searx.example.com/x?... is not an address: write one like https://searx"},
 		{"web: {searxng: 'https://me:pass@searx.example.com'}", "can't contain a name and password"},
 		{"redact: {unknown: hide}", `"hide" is not known`},
 	} {
 		_, env := writeConfig(t, tt.text+"\n")
 		_, err := Load(Options{Env: env})
-		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "me:pass") {
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") ||
+			strings.Contains(err.Error(), "me:pass") {
 			t.Errorf("%s: got %v, want %q", tt.text, err, tt.want)
 		}
 	}

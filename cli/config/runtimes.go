@@ -29,7 +29,8 @@ const maxDriver = 1 << 20
 
 // reservedNames returns the built-in languages and the extensions of their files.
 func reservedNames() []string {
-	return strings.Fields("python python3 py ipython node nodejs javascript js node.js ecmascript typescript ts shell bash sh zsh r rscript command " +
+	return strings.Fields("python python3 py ipython node nodejs javascript js node.js ecmascript typescript ts shell bash sh zsh r " +
+		"rscript command " +
 		".py .js .mjs .cjs .ts .mts .cts .sh .bash .r")
 }
 

@@ -129,15 +129,20 @@ func kindOf(tag reflect.StructTag, field any) kind {
 // Named kinds of lists and of texts.
 var (
 	lists = sync.OnceValue(func() map[string]func(*[]string) kind {
-		return map[string]func(*[]string) kind{"": listKind, "stores": storesKind, "directories": directoriesKind, "labels": labelsKind, "gpus": gpusKind}
+		return map[string]func(*[]string) kind{"": listKind, "stores": storesKind, "directories": directoriesKind, "labels": labelsKind,
+			"gpus": gpusKind}
 	})
 	texts = sync.OnceValue(func() map[string]func(*string) kind {
 		return map[string]func(*string) kind{
 			"": textKind, "backend": func(of *string) kind { return wordKind(backendNames(), of) }, "profile": profileKind, "resolver": resolverKind,
 			"author": func(of *string) kind { return checkedKind(None+", NAME <EMAIL>", None, of, checkAuthor) },
-			"path":   pathKind, "path or none": func(of *string) kind { return pathOrKind(None, of) }, "path or auto": func(of *string) kind { return pathOrKind(Found, of) },
+			"path":   pathKind, "path or none": func(of *string) kind { return pathOrKind(None, of) }, "path or auto": func(of *string) kind {
+				return pathOrKind(Found, of)
+			},
 			"secret": secretNameKind, "listen": listenKind, "domain": domainKind,
-			"image": func(of *string) kind { return checkedKind("an image", "", of, CheckImage) }, "image or none": func(of *string) kind { return checkedKind(None+", an image", None, of, CheckImage) },
+			"image": func(of *string) kind { return checkedKind("an image", "", of, CheckImage) }, "image or none": func(of *string) kind {
+				return checkedKind(None+", an image", None, of, CheckImage)
+			},
 			"podman": func(of *string) kind { return engineKind("podman", []string{"unix", "ssh", "tcp"}, of) },
 			"docker": func(of *string) kind {
 				return engineKind("docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, of)

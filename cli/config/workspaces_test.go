@@ -50,7 +50,8 @@ func TestParseWorkspace(t *testing.T) {
 		}
 		got[name] = w
 	}
-	want := map[string]Workspace{"app": {Path: dir, Changes: "ask"}, "auto": {Path: dir, Changes: "apply"}, "odd": {Path: dir, Changes: "read"}}
+	want := map[string]Workspace{"app": {Path: dir, Changes: "ask"}, "auto": {Path: dir, Changes: "apply"},
+		"odd": {Path: dir, Changes: "read"}}
 	if !maps.EqualFunc(got, want, func(a, b Workspace) bool { return reflect.DeepEqual(a, b) }) {
 		t.Errorf("got %v", got)
 	}

@@ -37,7 +37,8 @@ func newTestTerminal(t *testing.T) *testTerminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testTerminal{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &hosttest.Buffer{}}
+	s := &testTerminal{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard,
+		seen: &hosttest.Buffer{}}
 	s.c.glance = -1 // all input is an answer
 	if err := tty.SetReadDeadline(time.Time{}); err != nil {
 		hosttest.SkipMissing(t, "terminal", "its reads can't be ended: "+err.Error())
@@ -97,7 +98,8 @@ func TestAskOnTerminal(t *testing.T) {
 			t.Errorf("%q: got %+v", tt.typed, a)
 		}
 		screen := s.seen.String()
-		for _, want := range []string{strings.ReplaceAll(resetTerminal, "\n", "\r\n") + `sandboxmcp: the script wants to connect to example.com:5432\x1b[8m`, "namespace         team",
+		for _, want := range []string{strings.ReplaceAll(resetTerminal, "\n", "\r\n") +
+			`sandboxmcp: the script wants to connect to example.com:5432\x1b[8m`, "namespace         team",
 			"SHA-256 abababababababab\r", "    | import os\r", `    | \x1b[2Jsandboxmcp: allow`} {
 			if !strings.Contains(screen, want) {
 				t.Errorf("it shows %q, want %q", screen, want)

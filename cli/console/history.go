@@ -80,7 +80,8 @@ func (h *history) Add(string) {}
 // line.
 func (h *history) addLine(line string) {
 	n := len(h.lines)
-	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 && h.lines[n-1] == line {
+	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 &&
+		h.lines[n-1] == line {
 		return
 	}
 	h.lines = append(h.lines, line)

@@ -142,7 +142,8 @@ func endsOpen(language, text string, last byte) bool {
 	switch language {
 	case "node":
 		return strings.IndexByte("=*%&|^,?:<.", last) >= 0 ||
-			(last == '+' || last == '-') && !strings.HasSuffix(text, "++") && !strings.HasSuffix(text, "--") || last == '>' && strings.HasSuffix(text, "=>")
+			(last == '+' || last == '-') && !strings.HasSuffix(text, "++") && !strings.HasSuffix(text, "--") || last == '>' &&
+			strings.HasSuffix(text, "=>")
 	case "r":
 		return strings.IndexByte("+-*/^,|&=~<!%", last) >= 0 && !strings.HasSuffix(text, "%%") || strings.HasSuffix(text, "|>")
 	}

@@ -126,7 +126,8 @@ func (t *Console) readYesNo(ctx context.Context) (bool, error) {
 // formatQuestion formats a question, without control characters that a terminal would execute.
 func formatQuestion(q approval.Question) string {
 	var b strings.Builder
-	wants := map[string]string{approval.Package: "the script wants to install", approval.Host: "outside the sandbox, on this machine:", approval.Changes: "the agent wants to"}[q.Kind]
+	wants := map[string]string{approval.Package: "the script wants to install", approval.Host: "outside the sandbox, on this machine:",
+		approval.Changes: "the agent wants to"}[q.Kind]
 	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", cmp.Or(wants, "the script wants to connect to"), terminal.Visible(q.What))
 	terminal.Fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
 	if code := cmp.Or(q.CodeSHA256, q.CodeOf); code != "" {

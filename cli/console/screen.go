@@ -35,7 +35,8 @@ func (t *Console) poseOverScreen(ctx context.Context, q approval.Question) (bool
 			t.drawn.redraw()
 		}
 	}()
-	text := fmt.Sprintf("sandboxmcp: %s wants to connect to %s\r\nallow it until it ends? Press y for yes, n for no. ", cmp.Or(terminal.Visible(q.Client), "the program"), terminal.Visible(q.What))
+	text := fmt.Sprintf("sandboxmcp: %s wants to connect to %s\r\nallow it until it ends? Press y for yes, n for no. ",
+		cmp.Or(terminal.Visible(q.Client), "the program"), terminal.Visible(q.What))
 	if !t.writeText(ctx, leave+text) {
 		return false, io.ErrClosedPipe
 	}

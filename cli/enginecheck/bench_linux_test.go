@@ -45,7 +45,8 @@ func BenchmarkEngines(b *testing.B) {
 					time.Sleep(700 * time.Millisecond)
 					took[1] = append(took[1], e.timeCommand(append([]string{"exec", idleID}, program.args...)...))
 					took[2] = append(took[2], timeRun(b, cold, program.language, ours))
-					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", testImages(b, e.url)[program.language]}, program.args)...))
+					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", testImages(b, e.url)[program.language]},
+						program.args)...))
 				}
 				for i, name := range []string{"pool-ms", "exec-ms", "cold-ms", "run-ms"} {
 					b.ReportMetric(ms(median(took[i])), name)

@@ -30,7 +30,8 @@ func TestConsole(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "sandboxmcp"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+dir, "XDG_RUNTIME_DIR="+runtime, "CONTAINER_HOST="+url, "DOCKER_HOST=unix://"+dir+"/docker.sock")
+	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+dir, "XDG_RUNTIME_DIR="+runtime, "CONTAINER_HOST="+url,
+		"DOCKER_HOST=unix://"+dir+"/docker.sock")
 	for language, image := range testImages(t, url) {
 		env = append(env, "SANDBOXMCP_IMAGE_"+strings.ToUpper(language)+"="+image)
 	}

@@ -53,7 +53,8 @@ func TestKilledRuns(t *testing.T) {
 		acknowledged := 0
 		for i := range rounds {
 			// Delays spread over the whole duration of an undisturbed run.
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*1500*time.Millisecond/time.Duration(rounds)+time.Duration(rand.IntN(60))*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*1500*time.Millisecond/time.Duration(rounds)+
+				time.Duration(rand.IntN(60))*time.Millisecond)
 			out, err := s.newCommand(ctx, "run", "--json", script, "--", marker).Output()
 			cancel()
 			if err == nil && strings.Contains(string(out), `"ended":"ok"`) {
@@ -129,7 +130,8 @@ func (s *scene) serve(t *testing.T) *server {
 			t.Logf("the server said: %s", log.String())
 		}
 	})
-	v.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	v.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return v
 }
@@ -196,11 +198,13 @@ func TestKilledServer(t *testing.T) {
 			v := s.serve(t)
 			for range 2 {
 				session := textBetween(v.call("create_session", map[string]any{"language": "python"}), "session_id: ", `\n`)
-				if output := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" || strings.Contains(output, `"isError":true`) {
+				if output := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" ||
+					strings.Contains(output, `"isError":true`) {
 					t.Fatalf("session %q: %s", session, output)
 				}
 			}
-			v.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "python", "code": code + "; p.wait()"}})
+			v.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "python",
+				"code": code + "; p.wait()"}})
 			hosttest.Until(t, "the programs run", func() bool { return len(commandLines(marker)) >= programs })
 			v.kill()
 			s.waitUntilClean(t, marker, false)
@@ -226,8 +230,9 @@ func runAndInterfere(t *testing.T, b *bench, do func()) (pipeline.Outcome, error
 	begun, done := sync.Once{}, make(chan struct{})
 	disturb := func() { do(); close(done) }
 	q := run.Request{Language: "shell", Name: "program", Code: []byte("echo begun; until [ -e /data/go ]; do sleep 0.05; done; echo end"),
-		HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 10 * time.Minute}},
-		Streams: run.Streams{Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}}
+		HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}},
+		Bounds:    pipeline.Bounds{Limits: backends.Limits{Wall: 10 * time.Minute}},
+		Streams:   run.Streams{Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}}
 	_, res, err := pipeline.Do(t.Context(), b.Pipeline, q)
 	begun.Do(disturb)
 	<-done
@@ -257,7 +262,8 @@ func TestRemovedByOthers(t *testing.T) {
 				}
 			}
 		})
-		if err == nil || !strings.Contains(err.Error(), "container") || !strings.Contains(err.Error(), "removed") && !strings.Contains(err.Error(), "killed") && !strings.Contains(err.Error(), "signal 9") {
+		if err == nil || !strings.Contains(err.Error(), "container") || !strings.Contains(err.Error(), "removed") &&
+			!strings.Contains(err.Error(), "killed") && !strings.Contains(err.Error(), "signal 9") {
 			t.Errorf("got %s %d, %v, want an error that says what became of the container", res.Ended, res.ExitCode, err)
 		}
 		checkNextRun(t, b)
@@ -277,7 +283,8 @@ func TestEngineRestarts(t *testing.T) {
 			enginetest.Restart(t, s.url)
 			os.WriteFile(b.host+"/data/go", nil, 0o644)
 		})
-		if err == nil && (res.Ended != "ok" || res.Stdout != "begun\nend\n") || err != nil && !strings.Contains(err.Error(), "container") && !strings.Contains(err.Error(), kind) {
+		if err == nil && (res.Ended != "ok" || res.Stdout != "begun\nend\n") || err != nil && !strings.Contains(err.Error(), "container") &&
+			!strings.Contains(err.Error(), kind) {
 			t.Errorf("got %s %q, %v", res.Ended, res.Stdout, err)
 		}
 		t.Logf("%s: %s, %v", kind, res.Ended, err)

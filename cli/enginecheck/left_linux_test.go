@@ -52,7 +52,8 @@ func (s *scene) config() string { return filepath.Join(s.dir, "sandboxmcp.yaml")
 
 // environ returns the environment of a server.
 func (s *scene) environ() []string {
-	return append(os.Environ(), commandVariable+"=1", "XDG_STATE_HOME="+s.dir, "XDG_RUNTIME_DIR="+s.dir+"/run", "XDG_CONFIG_HOME="+s.dir+"/none", "TMPDIR="+s.dir)
+	return append(os.Environ(), commandVariable+"=1", "XDG_STATE_HOME="+s.dir, "XDG_RUNTIME_DIR="+s.dir+"/run",
+		"XDG_CONFIG_HOME="+s.dir+"/none", "TMPDIR="+s.dir)
 }
 
 // listLeftovers lists everything that runs leave without cleanup: containers, volumes and mounts of the engine, and network

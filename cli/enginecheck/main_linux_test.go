@@ -119,7 +119,8 @@ func newBench(t testing.TB, kind string, town *sites) *bench {
 	b := &bench{kind: kind, backend: backendOf(t, kind, 0), memory: vault.NewMemory(), sites: town}
 	b.Pipeline = pipeline.New(pipeline.Config{
 		Backends: []backends.Backend{b.backend}, Audit: log, Vault: vault.New(b.memory), Packages: store,
-		Runtimes: []pipeline.Runtime{{Name: "perl", Extensions: []string{".pl"}, Command: []string{"perl"}, Kernel: []string{"perl", "{driver}"}, Driver: string(driver)}},
+		Runtimes: []pipeline.Runtime{{Name: "perl", Extensions: []string{".pl"}, Command: []string{"perl"}, Kernel: []string{"perl", "{driver}"},
+			Driver: string(driver)}},
 		// Each backend requires the layers that it promises.
 		Profiles: map[string]pipeline.Profile{"hardened": {Base: "hardened"}},
 		Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: b.sites, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},

@@ -57,7 +57,8 @@ func serveRegistry(t *testing.T) {
 	}
 	for name, value := range map[string]string{
 		"PIP_CONFIG_FILE": os.DevNull, "PIP_INDEX_URL": s.URL + "/simple", "PIP_RETRIES": "0", "PIP_CERT": ca, "npm_config_cafile": ca,
-		"npm_config_userconfig": filepath.Join(t.TempDir(), "npmrc"), "npm_config_globalconfig": os.DevNull, "npm_config_registry": s.URL + "/npm/",
+		"npm_config_userconfig": filepath.Join(t.TempDir(), "npmrc"), "npm_config_globalconfig": os.DevNull, "npm_config_registry": s.URL +
+			"/npm/",
 		"HTTP_PROXY": "", "HTTPS_PROXY": "", "http_proxy": "", "https_proxy": "", "NO_PROXY": "127.0.0.1",
 	} {
 		t.Setenv(name, value)
@@ -89,7 +90,8 @@ func toneTarball(t *testing.T) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	for name, text := range map[string]string{"package/package.json": `{"name":"tone","version":"1.0.0"}`, "package/index.js": "module.exports = 'friend'"} {
+	for name, text := range map[string]string{"package/package.json": `{"name":"tone","version":"1.0.0"}`,
+		"package/index.js": "module.exports = 'friend'"} {
 		w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))})
 		io.WriteString(w, text)
 	}
@@ -156,8 +158,10 @@ func TestPackagesInContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		for language, code := range map[string]string{"python": "import tone; print(tone.name, tone.__file__)", "node": "console.log(require('tone'), require.resolve('tone'))"} {
-			r, err := store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: language, Packages: []string{"tone"}, Egress: recorded, Backend: backend, Require: backends.EngineLayers})
+		for language, code := range map[string]string{"python": "import tone; print(tone.name, tone.__file__)",
+			"node": "console.log(require('tone'), require.resolve('tone'))"} {
+			r, err := store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: language,
+				Packages: []string{"tone"}, Egress: recorded, Backend: backend, Require: backends.EngineLayers})
 			if err != nil || r.ExitCode != 0 || len(r.Packages) != 1 || r.Packages[0].Hash == "" || len(r.Hosts) != 1 || !r.Hosts[0].Allowed {
 				t.Fatalf("%s: %+v, %v", language, r, err)
 			}
@@ -175,7 +179,8 @@ func TestPackagesInContainers(t *testing.T) {
 		if v, err := store.View(t.Context(), backendOf(t, "process", 0), "default", "", "python"); err != nil || len(v.Mounts) > 0 {
 			t.Errorf("the host is shown %+v, %v", v, err)
 		}
-		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(t, kind, url), testImages(t, url))})
+		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"},
+			Egress: recorded, Backend: engineBackend(t, engineOf(t, kind, url), testImages(t, url))})
 		if !errors.As(err, new(*backends.Refusal)) || !strings.Contains(err.Error(), "lacks pip") {
 			t.Errorf("an image without pip: %v", err)
 		}
@@ -192,7 +197,8 @@ func runWithView(t *testing.T, b backends.Backend, language string, v packages.V
 	defer s.Close()
 	var out strings.Builder
 	flag := map[string]string{"python": "-c", "node": "-e"}[language]
-	if _, err := s.Exec(t.Context(), backends.Command{Args: []string{language, flag, code}, Env: v.Env}, backends.Streams{Stdout: &out, Stderr: &out}); err != nil {
+	if _, err := s.Exec(t.Context(), backends.Command{Args: []string{language, flag, code}, Env: v.Env},
+		backends.Streams{Stdout: &out, Stderr: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(out.String())

@@ -74,7 +74,8 @@ func TestProductInPods(t *testing.T) {
 			t.Errorf("%s: %s", language, out)
 		}
 		if language != "shell" {
-			if out := v.call("install_package", map[string]any{"session_id": id, "packages": []string{"tone"}}); !isRefusal(out, "packages can't be installed here: kubernetes runs elsewhere") {
+			if out := v.call("install_package", map[string]any{"session_id": id, "packages": []string{"tone"}}); !isRefusal(out,
+				"packages can't be installed here: kubernetes runs elsewhere") {
 				t.Errorf("%s: packages: %s", language, out)
 			}
 		}
@@ -82,7 +83,8 @@ func TestProductInPods(t *testing.T) {
 			t.Errorf("%s: %s", language, out)
 		}
 	}
-	if out := v.call("create_session", map[string]any{"language": "python", "packages": []string{"tone"}}); !isRefusal(out, "packages can't be installed here") {
+	if out := v.call("create_session", map[string]any{"language": "python", "packages": []string{"tone"}}); !isRefusal(out,
+		"packages can't be installed here") {
 		t.Errorf("a session with packages: %s", out)
 	}
 	if out := v.call("list_runtimes", map[string]any{"packages": true}); strings.Contains(out, "can't mount") {

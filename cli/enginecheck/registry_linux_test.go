@@ -41,15 +41,18 @@ func TestPull(t *testing.T) {
 			{name: "known", reference: closed + "/some/thing:1", credentialsDir: s.dir, stdout: kind + " has " + closed + "/some/thing:1"},
 		} {
 			cmd := s.newCommand(t.Context(), "image", "pull", "--backend", kind, c.reference)
-			cmd.Env = append(cmd.Env, "HOME="+s.dir, "DOCKER_CONFIG="+filepath.Join(s.dir, "none"), "REGISTRY_AUTH_FILE="+filepath.Join(s.dir, "none.json"))
+			cmd.Env = append(cmd.Env, "HOME="+s.dir, "DOCKER_CONFIG="+filepath.Join(s.dir, "none"),
+				"REGISTRY_AUTH_FILE="+filepath.Join(s.dir, "none.json"))
 			if c.credentialsDir != "" {
 				cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+c.credentialsDir, "REGISTRY_AUTH_FILE="+filepath.Join(c.credentialsDir, "config.json"))
 			}
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			cmd.Run()
-			if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
-				t.Errorf("%s: exit code %d, stdout %q, stderr %q; want %d, %q, %q", c.name, cmd.ProcessState.ExitCode(), &stdout, &stderr, c.code, c.stdout, c.stderr)
+			if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(stdout.String(), c.stdout) ||
+				!strings.Contains(stderr.String(), c.stderr) {
+				t.Errorf("%s: exit code %d, stdout %q, stderr %q; want %d, %q, %q", c.name, cmd.ProcessState.ExitCode(), &stdout, &stderr, c.code,
+					c.stdout, c.stderr)
 			}
 		}
 	})
@@ -111,7 +114,8 @@ func imageRegistry(t *testing.T, engineURL, only string) (host string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	return host

@@ -42,7 +42,8 @@ func TestSameResults(t *testing.T) {
 			all := runTogether(benches, func(b *bench) *outcome { return r.runOn(t.Context(), b) })
 			first := all[0]
 			if want := cmp.Or(r.ended, backends.EndedOK); first.res.Ended != want || !strings.Contains(first.res.Stdout, r.stdout) {
-				t.Errorf("%s ended %s, want %s: %.2000s%.2000s %v", first.res.Backend, first.res.Ended, want, first.res.Stdout, first.res.Stderr, first.err)
+				t.Errorf("%s ended %s, want %s: %.2000s%.2000s %v", first.res.Backend, first.res.Ended, want, first.res.Stdout, first.res.Stderr,
+					first.err)
 			}
 			for i, o := range all[1:] {
 				kind := benches[i+1].kind
@@ -51,7 +52,8 @@ func TestSameResults(t *testing.T) {
 				}
 				compareOutcomes(t, first.res, o.res)
 				if o.stdout.String() != first.stdout.String() || o.stderr.String() != first.stderr.String() {
-					t.Errorf("%s streamed %d and %d bytes, %s %d and %d", kind, o.stdout.Len(), o.stderr.Len(), first.res.Backend, first.stdout.Len(), first.stderr.Len())
+					t.Errorf("%s streamed %d and %d bytes, %s %d and %d", kind, o.stdout.Len(), o.stderr.Len(), first.res.Backend, first.stdout.Len(),
+						first.stderr.Len())
 				}
 			}
 		})

@@ -36,41 +36,51 @@ var dialogues = []struct {
 		{code: "import asyncio\nawait asyncio.sleep(0.01)\n'awaited'"}, {code: "def f(n): return 'x' * n\nf(100000)"},
 	}},
 	{name: "errors", language: "python", cells: []cell{
-		{code: "1/0", ended: "exit"}, {code: "def f(: pass", ended: "exit"}, {code: "def g():\n  raise KeyError('ä')\ntry:\n  g()\nexcept KeyError as e:\n  raise ValueError('again') from e", ended: "exit"},
+		{code: "1/0", ended: "exit"}, {code: "def f(: pass", ended: "exit"},
+		{code: "def g():\n  raise KeyError('ä')\ntry:\n  g()\nexcept KeyError as e:\n  raise ValueError('again') from e", ended: "exit"},
 		{code: "import sys; sys.exit(7)", ended: "exit"}, {code: "import nosuchmodule_x", ended: "exit"}, {code: "'still here'"},
 	}},
 	{name: "interrupts", language: "python", cells: []cell{
-		{code: "y = 1"}, {code: "while True: pass", ended: "timeout", wall: time.Second}, {code: "import time; time.sleep(100)", ended: "timeout", wall: time.Second},
+		{code: "y = 1"}, {code: "while True: pass", ended: "timeout", wall: time.Second}, {code: "import time; time.sleep(100)", ended: "timeout",
+			wall: time.Second},
 		{code: "y"}, {code: "import subprocess; subprocess.run(['sleep', '100'])", ended: "timeout", wall: time.Second}, {code: "y + 1"},
 	}},
 	{name: "what stays", language: "python", cells: []cell{
 		{code: "open('kept.txt', 'w').write('kept')"}, {code: "import os; os.listdir('.')"}, {code: "open('kept.txt').read()"},
-		{code: "import threading\ngo = threading.Event()\nt = threading.Thread(target=lambda: (go.wait(), open('late', 'w').write('x')))\nt.start()"},
-		{code: "go.set(); t.join(); os.path.exists('late')"}, {code: "import subprocess\np = subprocess.Popen(['sleep', '100'])"}, {code: "p.poll() is None"},
+		{code: "import threading\ngo = threading.Event()\nt = threading.Thread(target=lambda: (go.wait(), open('late', " +
+			"'w').write('x')))\nt.start()"},
+		{code: "go.set(); t.join(); os.path.exists('late')"}, {code: "import subprocess\np = subprocess.Popen(['sleep', '100'])"},
+		{code: "p.poll() is None"},
 		{code: "os.environ['SET'] = 'yes'; os.chdir('/tmp')"}, {code: "os.environ['SET'], os.getcwd()"},
 	}},
 	{name: "deaths", language: "python", cells: []cell{
-		{code: "z = 1; open('kept', 'w').write('x')"}, {code: "import os; os._exit(3)", ended: "exit"}, {code: "import os; 'z' in globals(), os.path.exists('kept')"},
+		{code: "z = 1; open('kept', 'w').write('x')"}, {code: "import os; os._exit(3)", ended: "exit"},
+		{code: "import os; 'z' in globals(), os.path.exists('kept')"},
 		{code: "import os; os.kill(os.getpid(), 11)", ended: "signal"}, {code: "1"},
 	}},
 	{name: "out of memory", language: "python", limits: backends.Limits{RAM: 128 << 20}, cells: []cell{
 		{code: "z = 1"}, {code: "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]", ended: "oom"}, {code: "'z' in globals()"},
 	}},
 	{name: "output", language: "python", cells: []cell{
-		{code: "import sys; sys.stdout.buffer.write(bytes(range(256))); sys.stdout.flush()"}, {code: "import os; os.system('echo child; echo error >&2')"}, {code: "print('x' * 3_000_000)"}, {code: "1"},
+		{code: "import sys; sys.stdout.buffer.write(bytes(range(256))); sys.stdout.flush()"},
+		{code: "import os; os.system('echo child; echo error >&2')"}, {code: "print('x' * 3_000_000)"}, {code: "1"},
 	}},
 	{name: "node", language: "node", cells: []cell{
-		{code: "const x = 41"}, {code: "console.log('out'); x + 1"}, {code: "await Promise.resolve({ a: [1, 'ä'] })"}, {code: "throw new Error('bad')", ended: "exit"}, {code: "null.x", ended: "exit"},
+		{code: "const x = 41"}, {code: "console.log('out'); x + 1"}, {code: "await Promise.resolve({ a: [1, 'ä'] })"},
+		{code: "throw new Error('bad')", ended: "exit"}, {code: "null.x", ended: "exit"},
 		{code: "while (true) {}", ended: "timeout", wall: time.Second}, {code: "typeof x"},
 	}},
 	{name: "shell", language: "shell", cells: []cell{
-		{code: "x=41; cd /tmp"}, {code: "echo $((x + 1)) $PWD"}, {code: "false", ended: "exit"}, {code: "f() { return 3; }; f", ended: "exit"}, {code: "sleep 100", ended: "timeout", wall: time.Second}, {code: "echo $x"},
+		{code: "x=41; cd /tmp"}, {code: "echo $((x + 1)) $PWD"}, {code: "false", ended: "exit"}, {code: "f() { return 3; }; f", ended: "exit"},
+		{code: "sleep 100", ended: "timeout", wall: time.Second}, {code: "echo $x"},
 		{code: "exit 4", ended: "exit"}, {code: "echo \"[$x]\""},
 	}},
 	{name: "perl", language: "perl", cells: []cell{
-		{code: "my $x = 41;"}, {code: "print 'ä'; print STDERR 'err'; $x + 1"}, {code: "[1, {a => 'ä'}]"}, {code: "display('shown');"}, {code: "sub f { die 'oops' }\nf()", ended: "exit"}, {code: "exit 4", ended: "exit"},
+		{code: "my $x = 41;"}, {code: "print 'ä'; print STDERR 'err'; $x + 1"}, {code: "[1, {a => 'ä'}]"}, {code: "display('shown');"},
+		{code: "sub f { die 'oops' }\nf()", ended: "exit"}, {code: "exit 4", ended: "exit"},
 		{code: "1 while 1", ended: "timeout", wall: time.Second}, {code: "$x"}, {code: "open my $f, '>', 'kept'; print $f 'kept';"},
-		{code: "kill 9, $$; sleep 9", ended: "signal"}, {code: "defined $x ? 'state' : -s 'kept'"}, {code: "use POSIX; POSIX::close(3);", ended: "exit"}, {code: "`cat kept`"},
+		{code: "kill 9, $$; sleep 9", ended: "signal"}, {code: "defined $x ? 'state' : -s 'kept'"},
+		{code: "use POSIX; POSIX::close(3);", ended: "exit"}, {code: "`cat kept`"},
 	}},
 }
 
@@ -97,7 +107,8 @@ func TestSameSessions(t *testing.T) {
 			for i, c := range d.cells {
 				all := runTogether(benches, func(b *bench) *outcome {
 					var o outcome
-					q := run.Request{Where: run.Where{Session: infos[slices.Index(benches, b)].ID}, Code: []byte(c.code), Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: c.wall}}}
+					q := run.Request{Where: run.Where{Session: infos[slices.Index(benches, b)].ID}, Code: []byte(c.code),
+						Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: c.wall}}}
 					_, o.res, o.err = pipeline.Do(t.Context(), b.Pipeline, q)
 					return &o
 				})

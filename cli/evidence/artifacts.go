@@ -158,7 +158,8 @@ func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) erro
 	for _, r := range runs {
 		list = append(list, storedRunOf(r, cfg))
 	}
-	columns := []terminal.Column{{Name: "RUN", Whole: true}, {Name: "TIME", Spare: true}, {Name: "NAMESPACE", Spare: true}, {Name: "ENDED"}, {Name: "FILES", Right: true},
+	columns := []terminal.Column{{Name: "RUN", Whole: true}, {Name: "TIME", Spare: true}, {Name: "NAMESPACE", Spare: true}, {Name: "ENDED"},
+		{Name: "FILES", Right: true},
 		{Name: "BYTES", Right: true, Spare: true}}
 	return command.Table(p.Streams, c, list, "nothing is kept of any run", columns, func(k storedRun) []string {
 		size := int64(0)
@@ -172,7 +173,8 @@ func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) erro
 func storedRunOf(r results.Record, cfg config.Config) storedRun {
 	k := storedRun{
 		Run: r.ID, Namespace: r.Namespace, Session: r.Session, Language: r.Language, Script: r.Name,
-		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(time.Duration(cfg.Keep.Hours) * time.Hour), Artifacts: []storedFile{},
+		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(time.Duration(cfg.Keep.Hours) * time.Hour),
+		Artifacts: []storedFile{},
 	}
 	for _, a := range r.Artifacts {
 		k.Artifacts = append(k.Artifacts, storedFile{fileNameOf(a.Name), a.Size, a.SHA256, a.MIME, a.Withheld})
@@ -206,7 +208,8 @@ func (k storedRun) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, terminal.Visible(k.Namespace),
 		k.Time.Local().Format(time.DateTime), terminal.Visible(k.Ended), k.ExitCode)
 	fmt.Fprintf(w, "kept until %s, if there is room\n\n", k.Until.Local().Format(time.DateTime))
-	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
+	t := terminal.NewTable(w, terminal.Column{Name: "NAME", Whole: true}, terminal.Column{Name: "BYTES", Right: true},
+		terminal.Column{Name: "TYPE"}, terminal.Column{Name: "SHA256", Spare: true})
 	for _, f := range k.Artifacts {
 		about := f.MIME
 		if f.Withheld != "" {
@@ -236,9 +239,11 @@ func (p commands) notStoredError(c *cli.Context, cfg config.Config, id string) e
 	if err != nil {
 		return err
 	}
-	limits := fmt.Sprintf("servers keep results for %s, and %d MB of them; a short one without files only until they end", terminal.Count(cfg.Keep.Hours, "hour"), cfg.Keep.MaxMB)
+	limits := fmt.Sprintf("servers keep results for %s, and %d MB of them; a short one without files only until they end",
+		terminal.Count(cfg.Keep.Hours, "hour"), cfg.Keep.MaxMB)
 	if !ran {
-		return exit.Fail("sandboxmcp artifacts lists runs with stored files, sandboxmcp audit all runs", "run %s was not found, or belongs to another user; %s", terminal.Visible(id), limits)
+		return exit.Fail("sandboxmcp artifacts lists runs with stored files, sandboxmcp audit all runs",
+			"run %s was not found, or belongs to another user; %s", terminal.Visible(id), limits)
 	}
 	return exit.Fail("sandboxmcp audit show "+id+" shows its record; files of sandboxmcp run are in its --artifacts directory",
 		"nothing is kept of run %s any more; %s", terminal.Visible(id), limits)

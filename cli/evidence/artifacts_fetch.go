@@ -74,7 +74,8 @@ func (left *storedFiles) resolveName(name string) (stored, base string, err erro
 	for _, a := range left.Artifacts {
 		if a.Name == name || terminal.Visible(a.Name) == name || "/workspace/"+a.Name == name || "./"+a.Name == name {
 			if a.Withheld != "" {
-				return "", "", exit.Fail("sandboxmcp config shows artifacts.withhold", "%s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
+				return "", "", exit.Fail("sandboxmcp config shows artifacts.withhold", "%s is withheld: %s", terminal.Visible(a.Name),
+					terminal.Visible(a.Withheld))
 			}
 			return "files/" + a.Name, safeBaseName(a.Name), nil
 		}
@@ -127,7 +128,8 @@ func (p commands) copyStored(c *cli.Context, left *storedFiles, stored string, w
 	}
 	i := slices.IndexFunc(left.Artifacts, func(a signer.Artifact) bool { return "files/"+a.Name == stored })
 	if i >= 0 && hex.EncodeToString(sum.Sum(nil)) != left.Artifacts[i].SHA256 {
-		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s was changed: its SHA-256 does not match", terminal.Visible(left.Artifacts[i].Name))
+		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s was changed: its SHA-256 does not match",
+			terminal.Visible(left.Artifacts[i].Name))
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func filterFlags() []cli.Flag {
 }
 
 func agentFlag() cli.Flag {
-	return &cli.StringFlag{Name: "agent", Usage: "only rows of runs of the agent `NAME`, as in sandboxmcp agent NAME or the name of an MCP client"}
+	return &cli.StringFlag{Name: "agent", Usage: "only rows of runs of the agent `NAME`, as in sandboxmcp agent NAME or the name of " +
+		"an MCP client"}
 }
 
 func asJSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "the same as --format json"} }
@@ -111,7 +112,8 @@ Examples:
   sandboxmcp audit export --format jsonl --since 24h --out events.jsonl
   sandboxmcp audit export --format csv --namespace team --kind egress.denied
   sandboxmcp audit export --format jsonl --damaged old.db`,
-		Flags:  append(filterFlags(), &cli.BoolFlag{Name: "damaged", Usage: "of LOG, read what can be read, and say which rows can't be"}, &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
+		Flags: append(filterFlags(), &cli.BoolFlag{Name: "damaged", Usage: "of LOG, read what can be read, and say which rows can't be"},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
 		Action: p.auditExport,
 	}
 }
@@ -187,7 +189,8 @@ func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 
 // agentRows yields the rows that filter and find choose, of runs that an agent made. The name of the agent is in the rows
 // of a run's start and end, but not in those of its decisions.
-func agentRows(ctx context.Context, log *audit.Log, filter audit.Filter, agent string, find func(context.Context, audit.Filter) iter.Seq2[audit.Row, error]) iter.Seq2[audit.Row, error] {
+func agentRows(ctx context.Context, log *audit.Log, filter audit.Filter, agent string,
+	find func(context.Context, audit.Filter) iter.Seq2[audit.Row, error]) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		runs := map[string]bool{}
 		isOf := func(row audit.Row) bool {
@@ -306,7 +309,8 @@ func (p commands) auditShow(c *cli.Context) error {
 		if first, err := log.FirstSeq(ctx); err != nil {
 			return err
 		} else if len(found) == 0 && first > 1 {
-			return exit.Fail("sandboxmcp audit export LOG, with the older file of the log", "the log here, from row %d on, has no row about %s", first, id)
+			return exit.Fail("sandboxmcp audit export LOG, with the older file of the log", "the log here, from row %d on, has no row about %s",
+				first, id)
 		}
 		if len(found) == 0 {
 			return exit.Fail("sandboxmcp audit --limit 10", "the log has no row about %s", id)

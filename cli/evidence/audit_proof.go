@@ -65,7 +65,9 @@ and a signed checkpoint. Verify it on any machine with sandboxmcp audit verify -
 Example: sandboxmcp audit proof 17 --out row17.proof`,
 		Flags: []cli.Flag{command.OutFlag()},
 		Action: func(c *cli.Context) error {
-			return p.printForRun(c, wiring.WithSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Proof(ctx, id) })
+			return p.printForRun(c, wiring.WithSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) {
+				return log.Proof(ctx, id)
+			})
 		},
 	}
 }
@@ -80,7 +82,9 @@ func (p commands) auditReceiptCommand() *cli.Command {
 Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intoto.json`,
 		Flags: []cli.Flag{command.OutFlag()},
 		Action: func(c *cli.Context) error {
-			return p.printForRun(c, wiring.WithLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Receipt(ctx, id) })
+			return p.printForRun(c, wiring.WithLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) {
+				return log.Receipt(ctx, id)
+			})
 		},
 	}
 }
@@ -148,7 +152,8 @@ func (p commands) printProof(c *cli.Context, proven *audit.Proven, err error) er
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin), terminal.Count(int(proven.Size), "row"))
+	_, err = fmt.Fprintf(p.Out, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin),
+		terminal.Count(int(proven.Size), "row"))
 	return errors.Join(err, auditrows.WriteFacts(p.Out, []audit.Row{proven.Row}))
 }
 

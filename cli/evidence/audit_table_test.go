@@ -33,7 +33,8 @@ func TestCut(t *testing.T) {
 // TestTableFits prints rows with long and hostile text to terminals of several widths.
 func TestTableFits(t *testing.T) {
 	data, _ := json.Marshal(map[string]string{"name": "a\x1b[2J\u202e" + strings.Repeat("long ", 100), "reason": strings.Repeat("漢", 100)})
-	r := audit.Row{Seq: 1234567, Time: time.Now(), Kind: "execution.refused", Run: strings.Repeat("R", 26), Namespace: "a-long-namespace", Data: data}
+	r := audit.Row{Seq: 1234567, Time: time.Now(), Kind: "execution.refused", Run: strings.Repeat("R", 26), Namespace: "a-long-namespace",
+		Data: data}
 	for _, width := range []int{0, 20, 80, 129, 130, 200} {
 		var b bytes.Buffer
 		out := auditrows.NewAuditTable(&b, width)

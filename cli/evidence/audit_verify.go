@@ -130,11 +130,13 @@ func reportError(r audit.Report, now time.Time) error {
 	case bad != nil && bad.Seq == 0:
 		return exit.Fail(hint, "the log is not in order: %s (the hashes of %s are)", bad.Why, terminal.Count(int(r.Rows), "row"))
 	case bad != nil:
-		return exit.Fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, terminal.Count(int(r.Rows), "row"))
+		return exit.Fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why,
+			terminal.Count(int(r.Rows), "row"))
 	case r.Checkpoint != nil && !r.Checkpoint.Signed:
 		return unknownKeyError("the log fits the checkpoints in it")
 	case r.Unsigned > 0 && now.Sub(r.UnsignedSince) > maxUnsigned:
-		return exit.Fail("sandboxmcp audit checkpoint, which signs what is there now", "%s at the end of the log are not signed, the first of %s: since then rows may have been cut off unnoticed",
+		return exit.Fail("sandboxmcp audit checkpoint, which signs what is there now",
+			"%s at the end of the log are not signed, the first of %s: since then rows may have been cut off unnoticed",
 			terminal.Count(int(r.Unsigned), "row"), r.UnsignedSince.Local().Format(time.RFC3339))
 	}
 	return nil
@@ -146,7 +148,8 @@ const maxUnsigned = time.Minute
 
 // unknownKeyError returns the error for a signature by an unknown key.
 func unknownKeyError(what string) error {
-	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but the signer is unknown: no key is known here", what)
+	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints",
+		"%s, but the signer is unknown: no key is known here", what)
 }
 
 // setFlags returns those of the named flags that are set.
@@ -197,7 +200,8 @@ func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOption
 			errs = append(errs, err)
 		}
 		if err := errors.Join(errs...); err != nil {
-			return exit.Fail("--no-push, to check the log without what was pushed", "the log is consistent, but could not be compared with what was pushed: %v", err)
+			return exit.Fail("--no-push, to check the log without what was pushed",
+				"the log is consistent, but could not be compared with what was pushed: %v", err)
 		}
 		return nil
 	}, nil

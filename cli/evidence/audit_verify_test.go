@@ -15,7 +15,8 @@ func TestUnsignedTooLong(t *testing.T) {
 	if err := reportError(r, now); err != nil {
 		t.Errorf("after %v: %v", maxUnsigned, err)
 	}
-	if err := reportError(r, now.Add(time.Second)); err == nil || !strings.Contains(err.Error(), "3 rows at the end of the log are not signed") {
+	if err := reportError(r, now.Add(time.Second)); err == nil ||
+		!strings.Contains(err.Error(), "3 rows at the end of the log are not signed") {
 		t.Errorf("a second later: %v", err)
 	}
 	r.Unsigned, r.UnsignedSince = 0, time.Time{}

@@ -21,9 +21,10 @@ import (
 
 func (p commands) keyCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "key",
-		Usage:     "show, export, replace or revoke the key that signs receipts",
-		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]\nsandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
+		Name:  "key",
+		Usage: "show, export, replace or revoke the key that signs receipts",
+		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]\nsandboxmcp key revoke " +
+			"ID --reason TEXT [--from TIME] [--json]",
 		Description: `The key is created when it is first needed, in keys/signing.key in the state directory. Anyone with the public
 key can verify receipts, on any machine and offline.
 
@@ -236,7 +237,8 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	if err == nil {
 		err = wiring.SignNow(c.Context, cfg, keys)
 	}
-	printed := p.Printf(c, newKey{id, statement}, "the key %s is revoked\npublish %s for everyone who has it\n", id, terminal.Visible(statement))
+	printed := p.Printf(c, newKey{id, statement}, "the key %s is revoked\npublish %s for everyone who has it\n", id,
+		terminal.Visible(statement))
 	if err != nil {
 		p.Messagef("the key is revoked: %v", err)
 	}

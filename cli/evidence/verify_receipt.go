@@ -128,7 +128,8 @@ func (v *verification) compareTree(ctx context.Context, proof signer.Proof, dir 
 		}
 	}
 	if n := proof.Changes.Unlisted; n > 0 {
-		v.addUndecided(signer.Problem{Kind: signer.BadList, Name: dir, Why: fmt.Sprintf("the receipt does not list %s", terminal.Count(n, "path"))})
+		v.addUndecided(signer.Problem{Kind: signer.BadList, Name: dir, Why: fmt.Sprintf("the receipt does not list %s",
+			terminal.Count(n, "path"))})
 	}
 	v.good += fmt.Sprintf(", and %s of %s with it", terminal.Count(len(after), "path"), dir)
 }
@@ -159,7 +160,8 @@ func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verificatio
 	switch {
 	case what == "" && !whole:
 		v.addUndecided(signer.Problem{Kind: signer.BadList, Name: file, Why: fmt.Sprintf(
-			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed", terminal.Count(len(all), "file"), proof.ArtifactsUnlisted)})
+			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed",
+			terminal.Count(len(all), "file"), proof.ArtifactsUnlisted)})
 		return
 	case what == "":
 		v.addProblems(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
@@ -203,7 +205,8 @@ func loadMachineKeys(c *cli.Context) (machineKeys, error) {
 // keyHint explains how to trust a key.
 func keyHint(o machineKeys) string {
 	if len(o.strangers) > 0 {
-		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that somebody put there. Name it if it is yours", o.strangers[0])
+		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that "+
+			"somebody put there. Name it if it is yours", o.strangers[0])
 	}
 	return "--key FILE, with the public key that sandboxmcp key export prints where it was signed"
 }

@@ -93,8 +93,10 @@ func newBench(t *testing.T) *bench {
 	broker := approval.New(approval.Config{Audit: b.audit, Bus: bus})
 	listened := b.collectEvents(bus)
 	b.Pipeline = pipeline.New(pipeline.Config{
-		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Results: results,
-		Temp: b.path("tmp"), RecordConfig: pipeline.RecordConfig{Capture: pipeline.Capture{Code: true, Output: true}}, Limits: pipeline.Bounds{Output: 8 << 20},
+		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store,
+		Results: results,
+		Temp:    b.path("tmp"), RecordConfig: pipeline.RecordConfig{Capture: pipeline.Capture{Code: true, Output: true}},
+		Limits: pipeline.Bounds{Output: 8 << 20},
 	})
 	b.parts = []func(){func() { broker.Close() }, b.Pipeline.Close, func() { store.Close() }, func() { results.Close() }, bus.Close, listened,
 		func() { backend.Close() }, func() { b.audit.Close() }, func() { slog.SetDefault(was) }}

@@ -124,12 +124,14 @@ func (b *bench) createSessions() (ids [2]string) {
 // leakBySession has a session leak its secrets, and has another, without leases, print the values that it receives from it.
 func (b *bench) leakBySession(ids [2]string, name, source string) {
 	cell := func(id, how, code string) pipeline.Outcome {
-		return b.runRequest(name, how, run.Request{Where: run.Where{Session: id}, Code: []byte(code), Reach: run.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})
+		return b.runRequest(name, how, run.Request{Where: run.Where{Session: id}, Code: []byte(code), Reach: run.Reach{Secrets: []string{}},
+			Env: []string{"ENCODING=" + name, "HOW=session"}})
 	}
 	cell(ids[0], "cell", "for old in set(globals()) - kept: del globals()[old]\n"+source+"\nshow()\nsome(20)")
 	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))")
 	cell(ids[0], "cell", "fail()")
-	cell(ids[0], "cell", "class Odd(Exception): pass\nOdd.__name__ = Odd.__qualname__ = some(1)[0].replace(chr(0), '-')\nraise Odd(some(1)[0]) from ValueError(*some(2))")
+	cell(ids[0], "cell", "class Odd(Exception): pass\nOdd.__name__ = Odd.__qualname__ = some(1)[0].replace(chr(0), '-')\nraise "+
+		"Odd(some(1)[0]) from ValueError(*some(2))")
 	cell(ids[0], "cell", "import sys; sys.exit(some(1)[0])")
 	state, err := session.Inspect(b.Context(), b.Pipeline, "", ids[0])
 	if err != nil {
@@ -140,8 +142,10 @@ func (b *bench) leakBySession(ids [2]string, name, source string) {
 	if err != nil {
 		b.Errorf("bridge: %v", err)
 	}
-	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
-	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
+	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; "+
+		"open('carried', 'w').write(repr(carried)); carried")
+	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = "+
+		"Shy(some(1)[0]); bad = {shy: shy}")
 	_, _, err = pipeline.Do(b.Context(), b.Pipeline, session.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
 	b.outcome.append(name, "bridge error", fmt.Sprint(err))
 }

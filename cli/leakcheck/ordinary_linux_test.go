@@ -18,7 +18,8 @@ func ordinaryOutput(t *testing.T) string {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(3, 4))
 	var out strings.Builder
-	for _, pattern := range []string{"*.go", "testdata/*", "../../*/*.go", "../../*/*/*.go", "../../*.md", "../../backends/kernel/*/*", "../../mcp/testdata/*.json"} {
+	for _, pattern := range []string{"*.go", "testdata/*", "../../*/*.go", "../../*/*/*.go", "../../*.md", "../../backends/kernel/*/*",
+		"../../mcp/testdata/*.json"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 && !strings.HasSuffix(pattern, ".md") {
 			t.Fatalf("%s: %v, %d files", pattern, err, len(files))
@@ -29,18 +30,21 @@ func ordinaryOutput(t *testing.T) string {
 			}
 		}
 	}
-	const common = "true false null password secret token key admin root localhost 127.0.0.1 default example user test AKIA ghp_ sk_live_ xoxb- Bearer postgres://app: -----BEGIN PRIVATE KEY-----"
+	const common = "true false null password secret token key admin root localhost 127.0.0.1 default example user test AKIA ghp_ sk_live_ " +
+		"xoxb- Bearer postgres://app: -----BEGIN PRIVATE KEY-----"
 	words := strings.Fields(common)
 	m := mint{t, dice}
 	for i := range hosttest.Rounds(5_000, 20_000) {
 		word := words[dice.IntN(len(words))]
 		switch i % 10 {
 		case 0:
-			fmt.Fprintf(&out, "2026-01-02T03:04:%02d.%06dZ INFO [%s] request id=%s took %dms\n", i%60, dice.IntN(1e6), word, m.randomText(hexes, 32), dice.IntN(900))
+			fmt.Fprintf(&out, "2026-01-02T03:04:%02d.%06dZ INFO [%s] request id=%s took %dms\n", i%60, dice.IntN(1e6), word, m.randomText(hexes, 32),
+				dice.IntN(900))
 		case 1:
 			fmt.Fprintf(&out, "%d,%.6f,%q,%s\n", i, dice.Float64()*1e6, word, m.randomText(digits, 12))
 		case 2:
-			fmt.Fprintf(&out, `{"id":%d,"name":%q,"hash":"%s","nested":{"list":[1,2,3,null,true],"text":"\u00e9\n%s"}}`+"\n", i, word, m.randomText(hexes, 64), word)
+			fmt.Fprintf(&out, `{"id":%d,"name":%q,"hash":"%s","nested":{"list":[1,2,3,null,true],"text":"\u00e9\n%s"}}`+"\n", i, word,
+				m.randomText(hexes, 64), word)
 		case 3:
 			fmt.Fprintf(&out, "\x1b[1m│\x1b[0m \x1b[32m%-12s\x1b[0m │ %10d │ %s\n", word, dice.IntN(1e9), strings.Repeat("─", 20))
 		case 4:
@@ -83,7 +87,8 @@ func TestOrdinary(t *testing.T) {
 	code := "import os, shutil, sys\ndata = open('corpus', 'rb').read()\n" +
 		"for i in range(0, len(data), 7001): os.write(1, data[i:i + 7001])\n" +
 		"for i in range(0, len(data), 333): os.write(2, data[i:i + 333])\nshutil.copy('corpus', 'copy')"
-	_, res, err := pipeline.Do(t.Context(), b.Pipeline, run.Request{Language: "python", Code: []byte(code), Reach: run.Reach{Secrets: b.names}, Inputs: []run.Input{{Host: input}},
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, run.Request{Language: "python", Code: []byte(code), Reach: run.Reach{Secrets: b.names},
+		Inputs:    []run.Input{{Host: input}},
 		Artifacts: saved, Bounds: pipeline.Bounds{Output: 16 << 20, Limits: pipeline.Bounds{}.Limits}})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +99,8 @@ func TestOrdinary(t *testing.T) {
 			for at < min(len(got), len(want)) && got[at] == want[at] {
 				at++
 			}
-			t.Errorf("%s has %d bytes of %d, and differs from %d on: %q, want %q", name, len(got), len(want), at, got[at:min(at+80, len(got))], want[at:min(at+80, len(want))])
+			t.Errorf("%s has %d bytes of %d, and differs from %d on: %q, want %q", name, len(got), len(want), at, got[at:min(at+80, len(got))],
+				want[at:min(at+80, len(want))])
 		}
 	}
 	copied, err := os.ReadFile(filepath.Join(saved, "copy"))

@@ -49,7 +49,8 @@ func (b *bench) leakByRefusals() {
 }
 
 func (b *bench) refused(i int, name string, change func(*run.Request, string)) {
-	q := run.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"), Reach: run.Reach{Secrets: []string{name}}}
+	q := run.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"),
+		Reach: run.Reach{Secrets: []string{name}}}
 	change(&q, b.secrets[name].value)
 	_, res, err := pipeline.Do(b.Context(), b.Pipeline, q)
 	from := fmt.Sprintf("request %d", i)

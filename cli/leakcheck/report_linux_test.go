@@ -50,7 +50,8 @@ func (b *bench) reportLeaks() {
 	var lines []string
 	for p, found := range leaks {
 		first := sortedKeys(found)[0]
-		line := fmt.Sprintf("%-24s %-36s %3d secrets, such as %s (%s): %s", p.from, p.where, len(found), first, b.secrets[first].format, found[first])
+		line := fmt.Sprintf("%-24s %-36s %3d secrets, such as %s (%s): %s", p.from, p.where, len(found), first, b.secrets[first].format,
+			found[first])
 		lines = append(lines, line)
 	}
 	slices.Sort(lines)
@@ -71,7 +72,8 @@ func (b *bench) runScanner() {
 		return
 	}
 	for i, t := range b.outcome.texts {
-		file := filepath.Join(dir, regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(t.from+" "+t.where), "-"), fmt.Sprintf("%05d.txt", i))
+		file := filepath.Join(dir, regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(t.from+" "+t.where), "-"),
+			fmt.Sprintf("%05d.txt", i))
 		os.MkdirAll(filepath.Dir(file), 0o755)
 		if err := os.WriteFile(file, []byte(t.text), 0o644); err != nil {
 			b.Fatal(err)
@@ -81,7 +83,8 @@ func (b *bench) runScanner() {
 		return
 	}
 	report := filepath.Join(b.TempDir(), "report.json")
-	out, err := exec.Command(scanner, "dir", dir, "--no-banner", "--exit-code", "0", "--max-decode-depth", "2", "--report-format", "json", "--report-path", report).CombinedOutput()
+	out, err := exec.Command(scanner, "dir", dir, "--no-banner", "--exit-code", "0", "--max-decode-depth", "2", "--report-format", "json",
+		"--report-path", report).CombinedOutput()
 	if err != nil {
 		b.Fatalf("%s: %v: %s", scanner, err, out)
 	}

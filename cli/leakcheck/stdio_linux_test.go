@@ -40,7 +40,8 @@ func TestStdio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), commandVariable+"=1", "HOME="+b.path("home"), "XDG_STATE_HOME="+b.path("state"), "XDG_CONFIG_HOME="+b.path("config"),
+	env := append(os.Environ(), commandVariable+"=1", "HOME="+b.path("home"), "XDG_STATE_HOME="+b.path("state"),
+		"XDG_CONFIG_HOME="+b.path("config"),
 		"XDG_RUNTIME_DIR=", "TMPDIR="+b.path("temp"))
 	for i, name := range b.names {
 		if i%10 > 0 {
@@ -70,7 +71,8 @@ func TestStdio(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.lines = bufio.NewReader(out)
-	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	all, source := encodings(t)
 	var ids []string
@@ -102,7 +104,8 @@ func TestStdio(t *testing.T) {
 
 // rendered are encodings that the protocol might alter: it escapes quotes, backslashes, HTML characters and line
 // breaks, and it cuts. TestLeaks covers the others.
-var rendered = []string{"raw", "base64 folded", "hex 0x", "hex escapes", "json of json", "unicode escapes", "python repr", "html hex", "percent twice", "one character a line"}
+var rendered = []string{"raw", "base64 folded", "hex 0x", "hex escapes", "json of json", "unicode escapes", "python repr", "html hex",
+	"percent twice", "one character a line"}
 
 // request sends a request and returns its result. It collects all messages that arrive meanwhile.
 func (a *agent) request(method string, params map[string]any) map[string]any {
@@ -167,9 +170,11 @@ func (a *agent) leakByTools(source string, ids []string) {
 		a.call("get_artifacts", map[string]any{"request_id": id, "name": name})
 	}
 	a.call("audit_execution", map[string]any{"request_id": id})
-	job := a.call("execute_code", map[string]any{"language": "python", "code": source + "\nimport time; time.sleep(0.1)", "secrets": a.names, "env": env, "background": true})
+	job := a.call("execute_code", map[string]any{"language": "python", "code": source + "\nimport time; time.sleep(0.1)", "secrets": a.names,
+		"env": env, "background": true})
 	env["HOW"] = "session"
-	for _, code := range []string{"for old in set(globals()) - kept: del globals()[old]\n" + source + "\nshow()\nsome(20)", "variables(globals())\nfiles()", "fail()"} {
+	for _, code := range []string{"for old in set(globals()) - kept: del globals()[old]\n" + source + "\nshow()\nsome(20)",
+		"variables(globals())\nfiles()", "fail()"} {
 		a.call("execute_code", map[string]any{"session_id": ids[0], "code": code, "env": env})
 	}
 	a.call("inspect_state", map[string]any{"session_id": ids[0]})

@@ -37,7 +37,8 @@ The exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes",
+				DefaultText: command.SeeConfig},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.doctor),
@@ -107,7 +108,9 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 			return diagnosis{Usable: true, Found: surveyEngine(ctx, cfg, name).findings()}, nil
 		}})
 	}
-	checks = append(checks, check{"browser", "chromium", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(browserFinding(ctx, cfg)) }},
+	checks = append(checks, check{"browser", "chromium", checkTimeout, func(ctx context.Context) (diagnosis, error) {
+		return one(browserFinding(ctx, cfg))
+	}},
 		check{"state", "audit", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(stateFinding(ctx, cfg)) }})
 
 	type answer struct {
@@ -161,7 +164,8 @@ func (l check) runWithTimeout(ctx context.Context) (diagnosis, error) {
 		return a.diagnosis, a.err
 	case <-time.After(l.timeout + time.Second): // the second is for checks that heed the context and report more
 		d := diagnosis{Usable: true}
-		d.addFinding(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
+		d.addFinding(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state",
+			Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
 		return d, nil
 	}
 }
@@ -193,7 +197,8 @@ func probeDefault(ctx context.Context, cfg config.Config) (d diagnosis, err erro
 		d.markUnusable(probe.Why.String())
 	}
 	for _, l := range probe.Layers {
-		d.addFinding(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
+		d.addFinding(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail,
+			Remedy: l.Remedy.String()})
 	}
 	for _, r := range append(probe.Runtimes, containment.ProbeRuntimes(wiring.Runtimes(cfg), cfg.Backend)...) {
 		d.addFinding(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})

@@ -45,7 +45,8 @@ type imageState struct {
 
 // newImageState returns the state of an image from an engine's answer.
 func newImageState(language, reference string, configured bool, i container.Image, err error) imageState {
-	s := imageState{Language: language, Reference: reference, Configured: configured, There: err == nil, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+	s := imageState{Language: language, Reference: reference, Configured: configured, There: err == nil, ID: i.ID, Digest: i.Digest,
+		Size: i.Size, Created: i.Created}
 	if err != nil && !errors.Is(err, container.ErrNoImage) {
 		s.Why, s.remedy = exit.Reason(err)
 	}
@@ -103,7 +104,8 @@ func (s engineSurvey) findings() []finding {
 	case !s.Answers:
 		return []finding{f}
 	case s.info.HasInit: // a cluster, which has an image once a node has pulled it
-		f.Detail = "version " + s.info.Version + " at " + s.info.Address + map[bool]string{true: ", with users mapped", false: ", without user namespaces"}[s.info.UserNS]
+		f.Detail = "version " + s.info.Version + " at " + s.info.Address + map[bool]string{true: ", with users mapped",
+			false: ", without user namespaces"}[s.info.UserNS]
 		return []finding{f}
 	}
 	f.Detail = engineFacts(s.info)

@@ -54,7 +54,8 @@ func TestDeafEngines(t *testing.T) {
 	hosttest.Until(t, "an engine is asked", func() bool { return came.Load() > 0 })
 	cancel()
 	for _, s := range <-answers {
-		if f := s.findings(); !errors.Is(s.err, context.Canceled) || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.Images == nil || s.Answers || s.Why != f[0].Detail || s.Engine != f[0].Name {
+		if f := s.findings(); !errors.Is(s.err, context.Canceled) || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.Images == nil ||
+			s.Answers || s.Why != f[0].Detail || s.Engine != f[0].Name {
 			t.Errorf("got %+v", f)
 		}
 	}

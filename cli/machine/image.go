@@ -23,7 +23,8 @@ import (
 )
 
 func (p commands) imageCommand() *cli.Command {
-	backend := &cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "the configured one, else the first that answers"}
+	backend := &cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker",
+		DefaultText: "the configured one, else the first that answers"}
 	return &cli.Command{
 		Name:      "image",
 		Usage:     "list, pull and build the images of containers",
@@ -59,9 +60,10 @@ Examples:
 				Action: p.imagePull,
 			},
 			{
-				Name:      "build",
-				Usage:     "build this project's own images, with the libraries that agents use",
-				UsageText: "sandboxmcp image build [--backend NAME] [LANGUAGE ...]\nsandboxmcp image build [--backend NAME | --output FILE] [--name REFERENCE] server",
+				Name:  "build",
+				Usage: "build this project's own images, with the libraries that agents use",
+				UsageText: "sandboxmcp image build [--backend NAME] [LANGUAGE ...]\nsandboxmcp image build [--backend NAME | --output FILE] [--name " +
+					"REFERENCE] server",
 				Description: `Without a LANGUAGE, all are built: python (numpy, pandas, scipy, matplotlib, scikit-learn and more), node
 (TypeScript and more), shell and r. The engine pulls their base images from its registries.
 
@@ -167,7 +169,8 @@ func (p commands) imagePull(c *cli.Context) error {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.Out, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), formatMB(got.Size), terminal.Visible(imageIdentity(got)))
+			_, err = fmt.Fprintf(p.Out, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), formatMB(got.Size),
+				terminal.Visible(imageIdentity(got)))
 			return err
 		})
 	})
@@ -209,7 +212,8 @@ func (p commands) imageBuild(c *cli.Context) error {
 	}
 	for _, l := range languages {
 		if !slices.Contains(backends.Languages, l) {
-			return exit.Usage("sandboxmcp image build python", "no image for %q: build python, node, shell or r, or server by itself", terminal.Visible(l))
+			return exit.Usage("sandboxmcp image build python", "no image for %q: build python, node, shell or r, or server by itself",
+				terminal.Visible(l))
 		}
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {

@@ -46,7 +46,8 @@ func (p commands) buildServer(c *cli.Context) error {
 			return err
 		}
 		if info.Arch != s.Arch {
-			return exit.Fail("name a program for "+info.Arch+" in containers.binary", "%s is for %s, and %s runs on %s", s.Binary, s.Arch, engine.Name(), info.Arch)
+			return exit.Fail("name a program for "+info.Arch+" in containers.binary", "%s is for %s, and %s runs on %s", s.Binary, s.Arch,
+				engine.Name(), info.Arch)
 		}
 		name := c.String("name")
 		if name == "" {

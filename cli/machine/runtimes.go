@@ -92,7 +92,8 @@ func probeBackends(ctx context.Context, cfg config.Config, only string) ([]backe
 }
 
 func newRuntimeOffer(name string, probe backends.Probe, err error) backendOffer {
-	o := backendOffer{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why.String(), Runtimes: []runtimeOffer{}, Layers: []backends.Layer{}}
+	o := backendOffer{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why.String(), Runtimes: []runtimeOffer{},
+		Layers: []backends.Layer{}}
 	if err != nil {
 		o.Why, _ = exit.Reason(err)
 	}

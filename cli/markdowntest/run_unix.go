@@ -117,7 +117,8 @@ func newShell(t *testing.T, m Machine) *shell {
 		_, _ = io.Copy(io.Discard, r) // until servers have ended, too: they write to the directory
 		r.Close()
 	})
-	s := &shell{in: in, out: bufio.NewReader(r), code: "0", names: map[string]string{}, places: strings.NewReplacer(work, "/home/ann/work", home, "/home/ann", m.Dir, "/run")}
+	s := &shell{in: in, out: bufio.NewReader(r), code: "0", names: map[string]string{}, places: strings.NewReplacer(work, "/home/ann/work",
+		home, "/home/ann", m.Dir, "/run")}
 	if lines, code := s.run(t, prelude); code != "0" {
 		t.Fatalf("the prelude in %s: %s, %q", m.With, code, lines)
 	}

@@ -19,20 +19,24 @@ import (
 
 func TestUnchanged(t *testing.T) {
 	part := func(head, anonymous, swap string) string {
-		return head + "\nSize: 8 kB\nAnonymous:             " + anonymous + " kB\nAnonHugePages: 0 kB\nSwap:                  " + swap + " kB\nSwapPss: 0 kB\nVmFlags: rd mr\n"
+		return head + "\nSize: 8 kB\nAnonymous:             " + anonymous + " kB\nAnonHugePages: 0 kB\nSwap:                  " + swap +
+			" kB\nSwapPss: 0 kB\nVmFlags: rd mr\n"
 	}
 	for name, c := range map[string]struct {
 		smaps string
 		want  []mapping
 	}{
-		"code":           {part("00402000-00404000 r-xp 00002000 fe:00 77                           /bin/x", "0", "0"), []mapping{{0x402000, 0x404000}}},
-		"constants":      {part("00402000-00404000 r--p 00002000 fe:00 77                           /bin/x", "0", "0"), []mapping{{0x402000, 0x404000}}},
-		"data":           {part("00402000-00404000 rw-p 00002000 fe:00 77                           /bin/x", "0", "0"), nil},
-		"relocated":      {part("00402000-00404000 r--p 00002000 fe:00 77                           /bin/x", "4", "0"), nil},
-		"swapped":        {part("00402000-00404000 r--p 00002000 fe:00 77                           /bin/x", "0", "4"), nil},
-		"another's":      {part("00402000-00404000 r-xp 00002000 fe:00 77                           /lib/x", "0", "0"), nil},
-		"no file":        {part("7f0000000000-7f0000002000 r--p 00000000 00:00 0 ", "0", "0"), nil},
-		"one of several": {part("1000-2000 rw-p 0 0:0 7 /bin/x", "0", "0") + part("2000-3000 r-xp 0 0:0 7 /bin/x", "0", "0") + part("3000-4000 r--p 0 0:0 7 /etc/x", "0", "0"), []mapping{{0x2000, 0x3000}}},
+		"code": {part("00402000-00404000 r-xp 00002000 fe:00 77                           /bin/x", "0", "0"),
+			[]mapping{{0x402000, 0x404000}}},
+		"constants": {part("00402000-00404000 r--p 00002000 fe:00 77                           /bin/x", "0", "0"),
+			[]mapping{{0x402000, 0x404000}}},
+		"data":      {part("00402000-00404000 rw-p 00002000 fe:00 77                           /bin/x", "0", "0"), nil},
+		"relocated": {part("00402000-00404000 r--p 00002000 fe:00 77                           /bin/x", "4", "0"), nil},
+		"swapped":   {part("00402000-00404000 r--p 00002000 fe:00 77                           /bin/x", "0", "4"), nil},
+		"another's": {part("00402000-00404000 r-xp 00002000 fe:00 77                           /lib/x", "0", "0"), nil},
+		"no file":   {part("7f0000000000-7f0000002000 r--p 00000000 00:00 0 ", "0", "0"), nil},
+		"one of several": {part("1000-2000 rw-p 0 0:0 7 /bin/x", "0", "0") + part("2000-3000 r-xp 0 0:0 7 /bin/x", "0", "0") +
+			part("3000-4000 r--p 0 0:0 7 /etc/x", "0", "0"), []mapping{{0x2000, 0x3000}}},
 	} {
 		if got := unmodifiedMappings(bufio.NewScanner(strings.NewReader(c.smaps)), "/bin/x"); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %x, want %x", name, got, c.want)

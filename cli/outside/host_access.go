@@ -58,7 +58,8 @@ Example: sandboxmcp host access request "docker restart *"`,
 			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--json] [--server PID]",
 			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
 			Flags:       client.AnswerFlags(),
-			Action:      command.ExactlyOneWord(p.hostRevoke, "sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes"),
+			Action: command.ExactlyOneWord(p.hostRevoke, "sandboxmcp host access list",
+				"revoke needs the id of one approval, or its pattern in quotes"),
 		}},
 	}
 }
@@ -107,7 +108,8 @@ func (p commands) hostAllow(c *cli.Context) error {
 			return err
 		}
 		return p.Printf(c, held, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
-			terminal.Visible(g.What), terminal.Visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), terminal.Visible(held.Question.ID))
+			terminal.Visible(g.What), terminal.Visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime),
+			terminal.Visible(held.Question.ID))
 	})
 }
 
@@ -173,7 +175,8 @@ func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.C
 		}
 		return nil
 	})
-	if _, none := errors.AsType[*exit.Error](err); err != nil && (!none || c.String("server") != "") { // without a server there are no approvals
+	// without a server there are no approvals
+	if _, none := errors.AsType[*exit.Error](err); err != nil && (!none || c.String("server") != "") {
 		return err
 	}
 	return p.Print(c, all, all.writeText)
@@ -189,7 +192,8 @@ func (all *hostAccess) writeText(w io.Writer) error {
 	}
 	for _, g := range all.Held {
 		verb, what, _ := strings.Cut(g.Question.What, " ")
-		t.Row(strings.Replace(verb, "run", "command", 1), what, g.Question.Namespace, g.Until.Local().Format(time.DateTime), "approval "+g.Question.ID)
+		t.Row(strings.Replace(verb, "run", "command", 1), what, g.Question.Namespace, g.Until.Local().Format(time.DateTime),
+			"approval "+g.Question.ID)
 	}
 	t.Empty = "nothing is allowed"
 	if err := t.Close(); err != nil {

@@ -74,7 +74,8 @@ func (p commands) hostExec(c *cli.Context) error {
 	}
 	switch res.Ended {
 	case backends.EndedTimeout:
-		return &exit.Error{Code: exit.Timeout, Text: "the command's time was up", Hint: "--timeout, up to host.timeout_seconds in the configuration"}
+		return &exit.Error{Code: exit.Timeout, Text: "the command's time was up",
+			Hint: "--timeout, up to host.timeout_seconds in the configuration"}
 	case backends.EndedOK:
 		if res.StdoutCut+res.StderrCut > 0 && !c.Bool("json") { // the result has the numbers
 			return exit.Silent(exit.Refused)

@@ -43,7 +43,8 @@ you are asked about others. Hidden files, and files that this machine may execut
 are refused unless the allowed directory names them.
 
 Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
-		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "treat an existing file by `MODE`: create, which refuses, overwrite or append", Value: "create"}),
+		Flags: append(hostFlags(), &cli.StringFlag{Name: "mode",
+			Usage: "treat an existing file by `MODE`: create, which refuses, overwrite or append", Value: "create"}),
 		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostWrite(c)) },
 	}, {
 		Name:        "list",
@@ -137,7 +138,8 @@ func (p commands) hostCopy(c *cli.Context) error {
 
 // copyWithSession copies through the server of a session. Relative paths are in the session.
 func (p commands) copyWithSession(c *cli.Context, args []string) error {
-	q := control.Copy{OfSession: control.OfSession{ID: c.String("session")}, Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")}
+	q := control.Copy{OfSession: control.OfSession{ID: c.String("session")}, Source: args[0], Destination: args[1],
+		Overwrite: c.Bool("overwrite")}
 	return client.CallServer(c, control.CopyFile, q, func(done control.CopiedFile) error { return p.showFile(c, done, "copied to") })
 }
 
@@ -220,7 +222,8 @@ func (p commands) showDir(c *cli.Context, l host.Listing, res pipeline.Outcome) 
 			More    bool        `json:"more"`
 		}{res.ID, all, l.More})
 	}
-	t := terminal.NewTable(p.Out, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true}, terminal.Column{Name: "PATH", Whole: true})
+	t := terminal.NewTable(p.Out, terminal.Column{Name: "KIND"}, terminal.Column{Name: "BYTES", Right: true},
+		terminal.Column{Name: "PATH", Whole: true})
 	for _, e := range all {
 		t.Row(e.Kind, fmt.Sprint(e.Size), e.Path)
 	}

@@ -97,7 +97,9 @@ func (p commands) withWeb(c *cli.Context, do func(context.Context, *pipeline.Pip
 	if err != nil {
 		return err
 	}
-	return wiring.WithParts(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error { return exit.AsFailure(do(ctx, parts.Pipeline)) })
+	return wiring.WithParts(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error {
+		return exit.AsFailure(do(ctx, parts.Pipeline))
+	})
 }
 
 func (p commands) webSearch(c *cli.Context) error {
@@ -109,14 +111,16 @@ func (p commands) webSearch(c *cli.Context) error {
 		return exit.Usage("--limit 10", "--limit must be 1 to 50")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		h, res, err := pipeline.Do(ctx, line, pages.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
+		h, res, err := pipeline.Do(ctx, line, pages.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"),
+			Domains: c.StringSlice("domain"),
 			Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err
 		}
 		if c.Bool("json") {
-			return terminal.WriteJSON(p.Out, searchResults{Run: res.ID, Namespace: res.Namespace, Engine: h.Engine, Passed: h.Passed, Untrusted: untrusted,
-				Results: h.Results, Egress: res.Egress, Receipt: res.Receipt})
+			return terminal.WriteJSON(p.Out, searchResults{Run: res.ID, Namespace: res.Namespace, Engine: h.Engine, Passed: h.Passed,
+				Untrusted: untrusted,
+				Results:   h.Results, Egress: res.Egress, Receipt: res.Receipt})
 		}
 		for _, why := range h.Passed {
 			p.Messagef("%s", why)
@@ -151,7 +155,8 @@ func (p commands) webFetch(c *cli.Context) error {
 		return exit.Usage("sandboxmcp web fetch --help", "--offset and --max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		f, res, err := pipeline.Do(ctx, line, pages.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"), Offset: c.Int("offset"),
+		f, res, err := pipeline.Do(ctx, line, pages.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"),
+			Offset:   c.Int("offset"),
 			MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err

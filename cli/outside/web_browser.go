@@ -38,7 +38,8 @@ current directory, or as FILE.
 
 Example: sandboxmcp web browser https://example.com --wait-for ".content" --screenshot`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "wait-for", Usage: "wait for the CSS selector `SELECTOR`", DefaultText: "the load event, and what is fetched right after it"},
+			&cli.StringFlag{Name: "wait-for", Usage: "wait for the CSS selector `SELECTOR`",
+				DefaultText: "the load event, and what is fetched right after it"},
 			&cli.BoolFlag{Name: "screenshot", Usage: "save a picture of the page, too"},
 			&cli.StringFlag{Name: "out", Usage: "write the picture to the new file `FILE`", DefaultText: "HOST.png, here"},
 			&cli.StringFlag{Name: "format", Usage: "show the page as `FORMAT`: markdown, text or html", Value: page.Markdown},
@@ -77,8 +78,9 @@ func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outc
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, browsedPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host, Status: b.Status,
-			Title: b.Title, Late: b.Late, Notes: b.Notes, Untrusted: untrusted, Text: res.Stdout, Total: b.Total, Picture: file, Egress: res.Egress,
+		return terminal.WriteJSON(p.Out, browsedPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host,
+			Status: b.Status,
+			Title:  b.Title, Late: b.Late, Notes: b.Notes, Untrusted: untrusted, Text: res.Stdout, Total: b.Total, Picture: file, Egress: res.Egress,
 			Layers: res.Layers, Timings: res.Timings, Memory: res.PeakMemory, Receipt: res.Receipt})
 	}
 	if b.Status >= 400 {

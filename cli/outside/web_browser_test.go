@@ -41,7 +41,8 @@ func TestShowBrowsed(t *testing.T) {
 		if err != nil || strings.Count(stderr.String(), "not loaded from h") != maxMissing {
 			t.Errorf("--out %s: %v, %s", tt.out, err, stderr.String())
 		}
-		for _, want := range []string{tt.want, "answered with HTTP 410", "incomplete: nothing matched; this is", "and not from 10 others", "9 bytes of 100"} {
+		for _, want := range []string{tt.want, "answered with HTTP 410", "incomplete: nothing matched; this is", "and not from 10 others",
+			"9 bytes of 100"} {
 			if !strings.Contains(stderr.String(), want) {
 				t.Errorf("--out %s: it says %s, want %s", tt.out, stderr.String(), want)
 			}

@@ -96,21 +96,22 @@ func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, choic
 	err = wiring.WithParts(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error {
 		var failed error
 		if done == nil {
-			reviewer.Choose(ctx, "sandboxmcp: what should happen with the changes?", []string{"apply", "show", "drop", "keep"}, func(word string) bool {
-				switch word {
-				case "apply":
-					done = workspace.Apply{Namespace: set.Namespace, ID: set.ID}
-				case "drop":
-					done = workspace.Drop{Namespace: set.Namespace, ID: set.ID}
-				case "show":
-					var text string
-					if text, failed = workspace.Diff(ctx, parts.Pipeline, set, nil); failed == nil {
-						failed = review.PrintDiff(p.Err, text)
+			reviewer.Choose(ctx, "sandboxmcp: what should happen with the changes?", []string{"apply", "show", "drop", "keep"},
+				func(word string) bool {
+					switch word {
+					case "apply":
+						done = workspace.Apply{Namespace: set.Namespace, ID: set.ID}
+					case "drop":
+						done = workspace.Drop{Namespace: set.Namespace, ID: set.ID}
+					case "show":
+						var text string
+						if text, failed = workspace.Diff(ctx, parts.Pipeline, set, nil); failed == nil {
+							failed = review.PrintDiff(p.Err, text)
+						}
+						return failed != nil
 					}
-					return failed != nil
-				}
-				return true
-			})
+					return true
+				})
 		}
 		if done == nil || failed != nil {
 			return failed

@@ -143,7 +143,8 @@ func (r Report) ReportUnreached() {
 			r.Messagef("egress refused: %s", terminal.Visible(d.Reason))
 		default:
 			printed++
-			r.Messagef("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask), terminal.Visible(d.Why()))
+			r.Messagef("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask),
+				terminal.Visible(d.Why()))
 		}
 	}
 	if more > 0 {

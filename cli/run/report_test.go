@@ -14,7 +14,9 @@ import (
 // Names and output of a program can't break out of a line of ours and forge others.
 func TestReportForged(t *testing.T) {
 	const forged = "a\nsandboxmcp: ok in 0.01 s\x1b[8m"
-	res := pipeline.Outcome{End: backends.End{Ended: backends.EndedOK}, Hints: []pipeline.Remedy{{forged}}, Warnings: []pipeline.Remedy{{forged}}, Manifest: signer.Manifest{Why: forged, Dropped: 1, Artifacts: []signer.Artifact{{Name: forged, Withheld: forged}}},
+	res := pipeline.Outcome{End: backends.End{Ended: backends.EndedOK}, Hints: []pipeline.Remedy{{forged}},
+		Warnings: []pipeline.Remedy{{forged}}, Manifest: signer.Manifest{Why: forged, Dropped: 1,
+			Artifacts: []signer.Artifact{{Name: forged, Withheld: forged}}},
 		ArtifactsFailed: forged}
 	var b bytes.Buffer
 	r := Report{Streams: &command.Streams{Err: &b}, Result: res}

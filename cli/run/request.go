@@ -108,7 +108,8 @@ func sourceOf(c *cli.Context) (w Source, err error) {
 	case c.IsSet("c"):
 		w.code, w.args = c.String("c"), words[min(1, len(words)):]
 	case len(words) == 0, after && len(words) == 1:
-		return w, exit.Usage("sandboxmcp run script.py, or sandboxmcp run -- pytest -q", "run needs a FILE, - for standard input, -c CODE, or -- and a COMMAND")
+		return w, exit.Usage("sandboxmcp run script.py, or sandboxmcp run -- pytest -q",
+			"run needs a FILE, - for standard input, -c CODE, or -- and a COMMAND")
 	case after:
 		w.command = words[1:]
 	default:
@@ -166,7 +167,8 @@ func ReadScript(in io.Reader, r *run.Request, w Source) error {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a directory: name the script in it", terminal.Visible(file))
+		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a directory: name the script in it",
+			terminal.Visible(file))
 	}
 	r.Code, err = ReadCode(f, file)
 	r.Name, r.Stdin, r.Beside = filepath.Base(file), in, findBesideScript(file)
@@ -318,7 +320,8 @@ func parseInput(path string) (run.Input, error) {
 func existingPath(flag, path string) (string, error) {
 	abs, err := hostfs.Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", exit.Usage("check the spelling; the path starts at the current directory", "%s %s: there is no such file or directory", flag, terminal.Visible(path))
+		return "", exit.Usage("check the spelling; the path starts at the current directory", "%s %s: there is no such file or directory", flag,
+			terminal.Visible(path))
 	}
 	if err != nil {
 		return "", command.PathError("", flag, err)

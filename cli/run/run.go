@@ -35,9 +35,10 @@ type commands struct{ *command.Streams }
 func Command(s *command.Streams) *cli.Command {
 	p := commands{s}
 	return &cli.Command{
-		Name:      "run",
-		Usage:     "run a script or a program in a sandbox",
-		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]\nsandboxmcp run [flags] -- COMMAND [args...]\nsandboxmcp run [flags] -c CODE [-- args...]",
+		Name:  "run",
+		Usage: "run a script or a program in a sandbox",
+		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]\nsandboxmcp run [flags] -- COMMAND [args...]\nsandboxmcp run [flags] -c " +
+			"CODE [-- args...]",
 		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh, .bash or .R file, one whose first line names its interpreter
 (#!/usr/bin/env python3, #!/bin/sh), or - for standard input.
 
@@ -75,7 +76,8 @@ Examples:
   sandboxmcp run --tty -- bash`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
-			return exit.AsRefusal(Execute(s, c, Job{Grace: command.Seconds(c.Float64("grace")), Terminal: c.Bool("tty"), Changes: ChangesOf(c), Prepare: p.prepare}))
+			return exit.AsRefusal(Execute(s, c, Job{Grace: command.Seconds(c.Float64("grace")), Terminal: c.Bool("tty"), Changes: ChangesOf(c),
+				Prepare: p.prepare}))
 		},
 	}
 }
@@ -83,26 +85,32 @@ Examples:
 func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "c", Usage: "run `CODE` instead of a file, in Python unless --language says otherwise"},
-		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by its extension, or its first line)"},
+		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by " +
+			"its extension, or its first line)"},
 		&cli.Float64Flag{Name: "timeout", Usage: "time limit in `SECONDS`", DefaultText: command.SeeConfig},
 		&cli.Float64Flag{Name: "grace", Usage: "forward Ctrl-C or SIGTERM, and kill it after `SECONDS`; 0 kills it at once", Value: 10},
 		&cli.Int64Flag{Name: "ram", Usage: "memory limit in `MB`, for all processes together", DefaultText: command.SeeConfig},
 		&cli.Float64Flag{Name: "cpu", Usage: "limit of `CORES`", DefaultText: command.SeeConfig},
 		&cli.IntFlag{Name: "processes", Usage: "allow `N` processes and threads, not counting the interpreter's", DefaultText: command.SeeConfig},
 		&cli.Int64Flag{Name: "disk", Usage: "disk limit in `MB`, for /workspace, /tmp and /dev/shm together", DefaultText: command.SeeConfig},
-		&cli.Int64Flag{Name: "output", Usage: "store at most `BYTES` of stdout, and as many of stderr for --json and the record", DefaultText: command.SeeConfig},
+		&cli.Int64Flag{Name: "output", Usage: "store at most `BYTES` of stdout, and as many of stderr for --json and the record",
+			DefaultText: command.SeeConfig},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lease the secret `NAME` as an environment variable"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections only to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections only to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or " +
+			"db.example.com:5432, or to a port of this machine, localhost:3000"},
 		&cli.BoolFlag{Name: "no-network", Usage: "allow no connections, whatever the configuration allows"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "mount a file or directory of the host: `HOST:PATH[:ro|rw]`, read-only by default"},
 		&cli.StringSliceFlag{Name: "input", Usage: "copy the file or directory `PATH` into the workspace"},
 		&cli.StringFlag{Name: "workspace", Usage: "mount a directory of the host as /workspace: `DIR[:ro|rw]`, read-only by default"},
-		ChangesFlag(noChanges, "let the script change its view of --workspace, and review the changes afterwards: --changes=apply applies them at exit code 0, --changes=drop shows and drops them"),
+		ChangesFlag(noChanges, "let the script change its view of --workspace, and review the changes afterwards: --changes=apply applies "+
+			"them at exit code 0, --changes=drop shows and drops them"),
 		&cli.StringFlag{Name: "artifacts", Usage: "save new files in `DIR`, with a SHA256SUMS"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the run", Value: "default"},
-		&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
-		&cli.StringFlag{Name: "gpus", Usage: "give a container graphics processors: `WHICH` is all, none, or indices such as 0,1", DefaultText: command.SeeConfig},
+		&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes",
+			DefaultText: command.SeeConfig},
+		&cli.StringFlag{Name: "gpus", Usage: "give a container graphics processors: `WHICH` is all, none, or indices such as 0,1",
+			DefaultText: command.SeeConfig},
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
 		&cli.StringSliceFlag{Name: "require", Usage: "require the isolation `LAYER`"},
 		&cli.BoolFlag{Name: "json", Usage: "print only the result, as JSON, at the end"},
@@ -160,7 +168,8 @@ func Execute(s *command.Streams, c *cli.Context, j Job) error {
 		}
 		terminal.WriteJSON(stdout, res) // errors here show below
 	}
-	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts"), unreached: j.Unreached}
+	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"),
+		saved: c.String("artifacts"), unreached: j.Unreached}
 	r.WriteWarnings()
 	if stdout.IsUnread() {
 		p.Messagef("the rest of the output was not written: nobody read it in time")
@@ -199,7 +208,8 @@ func (p commands) prepare(ctx context.Context, c *cli.Context) (config.Config, r
 
 // execute runs the request of a job. Its output goes to stdout and stderr while it runs, unless only the result should
 // have it.
-func (p commands) execute(ctx context.Context, c *cli.Context, j Job, reviewer *console.Console, stop *pipeline.Stopper, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
+func (p commands) execute(ctx context.Context, c *cli.Context, j Job, reviewer *console.Console, stop *pipeline.Stopper, tty *rawTerminal,
+	stdout, stderr io.Writer) (pipeline.Outcome, error) {
 	cfg, request, err := j.Prepare(ctx, c)
 	if err != nil {
 		return pipeline.Outcome{}, err

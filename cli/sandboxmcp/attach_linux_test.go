@@ -201,7 +201,8 @@ func TestAttachedWhenItEnds(t *testing.T) {
 	busy.waitForText(0, "$ ")
 	busy.typeAndWait("echo begun; sleep 1000\r", "begun\r\n")
 	a.call("terminate_session", map[string]any{"session_id": first})
-	if text := thinking.waitForText(0, "it was closed"); !strings.Contains(text, "has ended: it was closed") || strings.Contains(text, "has ended: the session") {
+	if text := thinking.waitForText(0, "it was closed"); !strings.Contains(text, "has ended: it was closed") ||
+		strings.Contains(text, "has ended: the session") {
 		t.Errorf("who thinks is told %q", text)
 	}
 	thinking.expectExit(1)

@@ -182,10 +182,12 @@ func TestRestoreRefuses(t *testing.T) {
 	if info.Mode() != 0o600 {
 		t.Errorf("the mode of a backup is %v", info.Mode())
 	}
-	if out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", file, "--to", b.to); err == nil || !strings.Contains(out, "already exists") {
+	if out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", file, "--to", b.to); err == nil ||
+		!strings.Contains(out, "already exists") {
 		t.Errorf("an existing file: %v, %s", err, out)
 	}
-	if out, err := b.runCommand(t.Context(), b.home, "", "restore", file, "--identity", b.key); err == nil || !strings.Contains(out, "there is a state") {
+	if out, err := b.runCommand(t.Context(), b.home, "", "restore", file, "--identity", b.key); err == nil ||
+		!strings.Contains(out, "there is a state") {
 		t.Errorf("over a state: %v, %s", err, out)
 	}
 	refused := func(name string, content []byte, key string) {
@@ -284,12 +286,14 @@ func TestBackupOnAFullDisk(t *testing.T) {
 		t.Errorf("a backup: %v, %s; left are %v", err, out, entries)
 	}
 	there := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(there, "state"), 0o700), syscall.Mount("none", filepath.Join(there, "state"), "tmpfs", 0, "size=64k")); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(there, "state"), 0o700), syscall.Mount("none", filepath.Join(there, "state"), "tmpfs", 0,
+		"size=64k")); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(filepath.Join(there, "state"), syscall.MNT_DETACH)
 	out, err = b.runCommand(t.Context(), there, "", "restore", whole, "--identity", b.key)
-	if entries, _ := os.ReadDir(filepath.Join(there, "state")); err == nil || !strings.Contains(out, "nothing was put in place") || len(entries) > 0 {
+	if entries, _ := os.ReadDir(filepath.Join(there, "state")); err == nil || !strings.Contains(out, "nothing was put in place") ||
+		len(entries) > 0 {
 		t.Errorf("a restoration: %v, %s; left are %v", err, out, entries)
 	}
 }

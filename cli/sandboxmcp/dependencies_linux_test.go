@@ -33,7 +33,8 @@ func TestSize(t *testing.T) {
 		t.Skip("the size is known of a build for amd64 that is not instrumented")
 	}
 	if size, _, _ := measure(t, os.Args[0]); size > maxSize {
-		t.Errorf("the program and this test have %d bytes, want at most %d: go test ./cli/sandboxmcp -run TestDependencies -update shows which library grew; "+
+		t.Errorf("the program and this test have %d bytes, want at most %d: go test ./cli/sandboxmcp -run TestDependencies -update shows "+
+			"which library grew; "+
 			"a generic function or type that has many instances is another reason", size, maxSize)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // failCalls makes system calls of the server fail, until stop.
 func (s *fullServer) failCalls(calls string) (stop func()) {
 	s.t.Helper()
-	strace := exec.Command(hosttest.Program(s.t, "strace"), "-f", "-o", "/dev/null", "-p", strconv.Itoa(s.cmd.Process.Pid), "-e", "trace="+calls, "-e", "inject="+calls+":error=EIO")
+	strace := exec.Command(hosttest.Program(s.t, "strace"), "-f", "-o", "/dev/null", "-p", strconv.Itoa(s.cmd.Process.Pid), "-e",
+		"trace="+calls, "-e", "inject="+calls+":error=EIO")
 	output, err := strace.StderrPipe()
 	if err == nil {
 		err = strace.Start()
@@ -65,7 +66,8 @@ func TestFailingDisk(t *testing.T) {
 			for range 3 {
 				var texts []string
 				begin := [][]string{{"POST", "/v1/tools/execute_code", "f1", code}, {"POST", "/sessions", "f1", "{}"}}
-				tools := map[string]string{"execute_code": code, "create_session": "{}", "audit_execution": `{"request_id":"` + ran.Result.RequestID + `"}`}
+				tools := map[string]string{"execute_code": code, "create_session": "{}", "audit_execution": `{"request_id":"` + ran.Result.RequestID +
+					`"}`}
 				if calls == "pread64" { // rows can be written, and programs started
 					begin = nil
 					delete(tools, "execute_code")
@@ -73,7 +75,9 @@ func TestFailingDisk(t *testing.T) {
 				}
 				for _, q := range append(begin, [][]string{
 					{"POST", "/v1/tools/audit_execution", "f1", `{"request_id":"` + ran.Result.RequestID + `"}`},
-					{"GET", "/v1/log", "p", ""}, {"GET", "/v1/figures", "p", ""}, {"GET", "/v1/log/" + ran.Result.RequestID, "p", ""}, {"GET", "/v1/log/" + ran.Result.RequestID + "/evidence", "p", ""}, {"GET", "/v1/stored", "p", ""}, {"POST", "/v1/grants", "p", `{"kind":"egress","what":"c.example","namespace":"team"}`}, {"GET", "/v1/secrets?namespace=team", "p", ""},
+					{"GET", "/v1/log", "p", ""}, {"GET", "/v1/figures", "p", ""}, {"GET", "/v1/log/" + ran.Result.RequestID, "p", ""},
+					{"GET", "/v1/log/" + ran.Result.RequestID + "/evidence", "p", ""}, {"GET", "/v1/stored", "p", ""},
+					{"POST", "/v1/grants", "p", `{"kind":"egress","what":"c.example","namespace":"team"}`}, {"GET", "/v1/secrets?namespace=team", "p", ""},
 				}...) {
 					res, text := s.request(q[0], q[1], q[2], q[3])
 					if texts = append(texts, q[1]+": "+text); res.StatusCode == 200 && q[1] == "/v1/tools/execute_code" {

@@ -94,7 +94,8 @@ func serveOnSmallDisk(t *testing.T) *fullServer {
 func (s *fullServer) start() {
 	t := s.t
 	t.Helper()
-	for name, flags := range map[string][]string{"f1": {"--namespace", "team"}, "f2": {"--namespace", "team"}, "p": {"--person", "--namespace", "*"}} {
+	for name, flags := range map[string][]string{"f1": {"--namespace", "team"}, "f2": {"--namespace", "team"},
+		"p": {"--person", "--namespace", "*"}} {
 		token, err := command(t.Context(), t, s.home, append([]string{"token", "create", name}, flags...)...).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +129,8 @@ func (s *fullServer) beginMCP() (call func(tool, arguments string) (*http.Respon
 	accept = append(accept, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))
 	s.request("POST", "/mcp", "f1", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, accept...)
 	return func(tool, arguments string) (*http.Response, string) {
-		return s.request("POST", "/mcp", "f1", fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments), accept...)
+		return s.request("POST", "/mcp", "f1", fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
+			tool, arguments), accept...)
 	}
 }
 
@@ -169,7 +171,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal("it is not ready")
 	}
 	free := s.fillDisk()
-	if res, text := s.request("GET", "/readyz", "", ""); res.StatusCode != 503 || !strings.Contains(text, "the audit log can't be written") || strings.Contains(text, s.home) {
+	if res, text := s.request("GET", "/readyz", "", ""); res.StatusCode != 503 || !strings.Contains(text, "the audit log can't be written") ||
+		strings.Contains(text, s.home) {
 		t.Errorf("/readyz: %d %s", res.StatusCode, text)
 	}
 	inSandbox := []string{"E2b-Sandbox-Id", sandbox.SandboxID, "X-Access-Token", sandbox.EnvdAccessToken, "E2b-Sandbox-Port"}
@@ -188,14 +191,17 @@ func TestFullDisk(t *testing.T) {
 		"a yes":            {"POST", "/v1/approvals/" + question.ID, "p", `{"allow":true}`, nil},
 	} {
 		res, text := s.request(q.method, q.path, q.token, q.body, q.headers...)
-		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || strings.Contains(text, s.home) || strings.Contains(text, "sandboxmcp.db") {
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || strings.Contains(text, s.home) ||
+			strings.Contains(text, "sandboxmcp.db") {
 			t.Errorf("%s: %d, Retry-After %q, %s", name, res.StatusCode, res.Header.Get("Retry-After"), text)
 		}
 	}
 	call := s.beginMCP()
-	for tool, arguments := range map[string]string{"execute_code": `{"language":"shell","code":"echo hi"}`, "create_session": "{}", "request_egress": `{"domain":"e.example","reason":"x"}`} {
+	for tool, arguments := range map[string]string{"execute_code": `{"language":"shell","code":"echo hi"}`, "create_session": "{}",
+		"request_egress": `{"domain":"e.example","reason":"x"}`} {
 		res, text := call(tool, arguments)
-		if res.StatusCode != 200 || !strings.Contains(text, `"isError":true`) || strings.Contains(text, s.home) || strings.Contains(text, "sandboxmcp.db") {
+		if res.StatusCode != 200 || !strings.Contains(text, `"isError":true`) || strings.Contains(text, s.home) ||
+			strings.Contains(text, "sandboxmcp.db") {
 			t.Errorf("%s: %d %s", tool, res.StatusCode, text)
 		}
 	}
@@ -204,7 +210,8 @@ func TestFullDisk(t *testing.T) {
 	hosttest.Until(t, "it is ready again", func() bool { return s.statusOf("GET", "/readyz", "") == 200 })
 	hosttest.Until(t, "all rows are there", func() bool {
 		_, text := s.request("GET", "/v1/log", "p", "")
-		return strings.Contains(text, "token.revoked") && strings.Contains(text, "egress.denied") && strings.Contains(text, "egress.revoked") && strings.Contains(text, "session.killed")
+		return strings.Contains(text, "token.revoked") && strings.Contains(text, "egress.denied") && strings.Contains(text, "egress.revoked") &&
+			strings.Contains(text, "session.killed")
 	})
 	if res, text := run(); res.StatusCode != 200 {
 		t.Errorf("with room again: %d %s", res.StatusCode, text)
@@ -228,7 +235,8 @@ func (s *fullServer) revokeRights(question, granted, session string) {
 	t := s.t
 	t.Helper()
 	for id, want := range map[string]string{question: `"allowed":false`, granted: `"revoked":true`} {
-		if res, text := s.request("POST", "/v1/approvals/"+id, "p", `{"allow":false}`); res.StatusCode != 200 || !strings.Contains(text, want) || !strings.Contains(text, `"late"`) {
+		if res, text := s.request("POST", "/v1/approvals/"+id, "p", `{"allow":false}`); res.StatusCode != 200 || !strings.Contains(text, want) ||
+			!strings.Contains(text, `"late"`) {
 			t.Errorf("a no: %d %s, want %s", res.StatusCode, text, want)
 		}
 	}

@@ -21,14 +21,15 @@ const (
 // builds its tables on demand, saves as much time as memory.
 func expensiveInits() map[string]string {
 	return map[string]string{
-		"github.com/distribution/reference":            "names of images: the client of Docker",
-		"github.com/elastic/go-seccomp-bpf/arch":       "numbers of system calls: the filter",
-		"github.com/evanw/esbuild/internal/compat":     "JavaScript and TypeScript: validate",
-		"codeberg.org/readeck/go-readability/v2":       "articles: fetch_webpage",
-		"github.com/google/jsonschema-go/jsonschema":   "types of the protocol: mcp-go",
-		"github.com/ledongthuc/pdf":                    "names of glyphs: fetch_webpage",
-		"github.com/opencontainers/go-digest":          "the client of Docker",
-		"github.com/russross/blackfriday/v2":           "manual pages, which nobody asks for: urfave/cli has them unless it is built with its tag urfave_cli_no_docs",
+		"github.com/distribution/reference":          "names of images: the client of Docker",
+		"github.com/elastic/go-seccomp-bpf/arch":     "numbers of system calls: the filter",
+		"github.com/evanw/esbuild/internal/compat":   "JavaScript and TypeScript: validate",
+		"codeberg.org/readeck/go-readability/v2":     "articles: fetch_webpage",
+		"github.com/google/jsonschema-go/jsonschema": "types of the protocol: mcp-go",
+		"github.com/ledongthuc/pdf":                  "names of glyphs: fetch_webpage",
+		"github.com/opencontainers/go-digest":        "the client of Docker",
+		"github.com/russross/blackfriday/v2": "manual pages, which nobody asks for: urfave/cli has them unless it is built with its " +
+			"tag urfave_cli_no_docs",
 		"go.yaml.in/yaml/v3":                           "the configuration",
 		"go.yaml.in/yaml/v2":                           "kubeconfig files: client-go, as all of the next",
 		"k8s.io/apimachinery/pkg/api/meta":             "client-go",
@@ -70,9 +71,11 @@ func TestInitialised(t *testing.T) {
 		if _, known := dear[path]; known && bytes <= limit {
 			t.Errorf("%s allocates only %d bytes: take it out of the list", path, bytes)
 		} else if bytes > limit && !known {
-			t.Errorf("each start has %s allocate %d bytes, want at most %d: have it make its tables when they are first needed, or go mod why says who needs it", path, bytes, limit)
+			t.Errorf("each start has %s allocate %d bytes, want at most %d: have it make its tables when they are first needed, or go mod why "+
+				"says who needs it", path, bytes, limit)
 		}
-		for _, heavy := range []string{"github.com/santhosh-tekuri/jsonschema", "google.golang.org/grpc"} { // were in the program, where little of them was used
+		// were in the program, where little of them was used
+		for _, heavy := range []string{"github.com/santhosh-tekuri/jsonschema", "google.golang.org/grpc"} {
 			if strings.HasPrefix(path, heavy) {
 				t.Errorf("the program has %s again: go mod why -m says by whom", path)
 			}

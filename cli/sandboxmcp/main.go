@@ -4,7 +4,8 @@ package main
 import (
 	"os"
 
-	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // a container's init takes over before main, as package cli/role and backends/process/launch do
+	// a container's init takes over before main, as package cli/role and backends/process/launch do
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside"
 	"github.com/sandboxmcp/sandboxmcp/cli"
 )
 

@@ -65,7 +65,8 @@ func newModel(t *testing.T) *model {
 	go answerNames(names, func(string) [4]byte { return [4]byte{127, 0, 0, 9} })
 	go server.ServeTLS(l, "", "")
 	t.Cleanup(func() { server.Close(); names.Close() })
-	text := fmt.Sprintf("egress: {resolver: %q, networks: [127.0.0.0/8]}\nagents: {small: {command: [small-agent], allow: [api.anthropic.com], secrets: [ANTHROPIC_API_KEY]}}\n", names.LocalAddr())
+	text := fmt.Sprintf("egress: {resolver: %q, networks: [127.0.0.0/8]}\nagents: {small: {command: [small-agent], allow: "+
+		"[api.anthropic.com], secrets: [ANTHROPIC_API_KEY]}}\n", names.LocalAddr())
 	for name, text := range map[string]string{m.config: text, m.trust: string(authority.PEM())} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -147,7 +148,8 @@ func chooseTool(tools json.RawMessage, step modelStep) (tool string, input objec
 		{"write_file", true, object{"file_path": path, "content": step.text}},
 		{"create", true, object{"path": path, "file_text": step.text}},
 		{"editor", true, object{"command": "create", "path": path, "file_text": step.text, "new_text": step.text}},
-		{"exec_command", true, object{"cmd": "printf %s '" + step.text + "' >" + path}},                    // with its models, Codex edits by patches
+		// with its models, Codex edits by patches
+		{"exec_command", true, object{"cmd": "printf %s '" + step.text + "' >" + path}},
 		{"bash", true, object{"command": "printf %s '" + step.text + "' >" + path, "description": "step"}}, // and so does opencode
 	} {
 		if has := bytes.Contains(tools, []byte(`"name":"`+choice.name+`"`)); has && choice.write == (step.path != "") && step != (modelStep{}) {
@@ -176,7 +178,8 @@ func writeAnthropic(w io.Writer, name string, done int, tool string, input objec
 		delta, stop = object{"type": "input_json_delta", "partial_json": string(b)}, "tool_use"
 	}
 	usage := object{"input_tokens": 1, "output_tokens": 1}
-	writeEvent(w, object{"type": "message_start", "message": object{"id": "msg", "type": "message", "role": "assistant", "model": name, "content": []any{}, "usage": usage}})
+	writeEvent(w, object{"type": "message_start", "message": object{"id": "msg", "type": "message", "role": "assistant", "model": name,
+		"content": []any{}, "usage": usage}})
 	writeEvent(w, object{"type": "content_block_start", "index": 0, "content_block": block})
 	writeEvent(w, object{"type": "content_block_delta", "index": 0, "delta": delta})
 	writeEvent(w, object{"type": "content_block_stop", "index": 0})
@@ -185,10 +188,12 @@ func writeAnthropic(w io.Writer, name string, done int, tool string, input objec
 }
 
 func writeResponses(w io.Writer, done int, tool string, input object) {
-	item := object{"type": "message", "role": "assistant", "id": "msg", "content": []any{object{"type": "output_text", "text": lastText, "annotations": []any{}}}}
+	item := object{"type": "message", "role": "assistant", "id": "msg",
+		"content": []any{object{"type": "output_text", "text": lastText, "annotations": []any{}}}}
 	if tool != "" {
 		b, _ := json.Marshal(input)
-		item = object{"type": "function_call", "id": fmt.Sprintf("fc_%d", done), "call_id": fmt.Sprintf("call_%d", done), "name": tool, "arguments": string(b), "status": "completed"}
+		item = object{"type": "function_call", "id": fmt.Sprintf("fc_%d", done), "call_id": fmt.Sprintf("call_%d", done), "name": tool,
+			"arguments": string(b), "status": "completed"}
 	}
 	none := object{"cached_tokens": 0, "reasoning_tokens": 0}
 	usage := object{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2, "input_tokens_details": none, "output_tokens_details": none}
@@ -211,7 +216,8 @@ func writeCompletions(w io.Writer, name string, done int, tool string, input obj
 	delta, finish := object{"role": "assistant", "content": lastText}, "stop"
 	if tool != "" {
 		b, _ := json.Marshal(input)
-		call := object{"index": 0, "id": fmt.Sprintf("call_%d", done), "type": "function", "function": object{"name": tool, "arguments": string(b)}}
+		call := object{"index": 0, "id": fmt.Sprintf("call_%d", done), "type": "function",
+			"function": object{"name": tool, "arguments": string(b)}}
 		delta, finish = object{"role": "assistant", "tool_calls": []any{call}}, "tool_calls"
 	}
 	for _, choice := range []object{{"index": 0, "delta": delta}, {"index": 0, "delta": object{}, "finish_reason": finish}} {
@@ -286,7 +292,8 @@ func workFor(prompt string) error {
 			return nil
 		}
 		result := useTool(name, input)
-		messages = append(messages, object{"role": "assistant", "content": []any{object{"type": "tool_use", "id": id, "name": name, "input": json.RawMessage(input)}}},
+		messages = append(messages, object{"role": "assistant",
+			"content": []any{object{"type": "tool_use", "id": id, "name": name, "input": json.RawMessage(input)}}},
 			object{"role": "user", "content": []any{object{"type": "tool_result", "tool_use_id": id, "content": result}}})
 	}
 }

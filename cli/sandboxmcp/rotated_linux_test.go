@@ -32,7 +32,8 @@ func TestRotatedBesideServer(t *testing.T) {
 	}
 	_, entrance := s.request("GET", "/", "", "")
 	room := "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(entrance)
-	in, text := s.request("POST", room+"/enter", "", url.Values{"bearer": {s.tokens["p"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost")
+	in, text := s.request("POST", room+"/enter", "", url.Values{"bearer": {s.tokens["p"]}}.Encode(), "Content-Type",
+		"application/x-www-form-urlencoded", "Origin", "http://localhost")
 	if len(in.Cookies()) == 0 {
 		t.Fatalf("not let in: %s %s", in.Status, text)
 	}

@@ -33,7 +33,8 @@ func TestDrainsSlowPeople(t *testing.T) {
 		return err == nil
 	})
 	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "POST /v1/sessions/x/cells HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
+	_, err = fmt.Fprintf(conn, "POST /v1/sessions/x/cells HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+		"application/json\r\nExpect: 100-continue\r\n"+
 		"Content-Length: 100\r\n\r\n", bytes.TrimSpace(token))
 	if err != nil {
 		t.Fatal(err)

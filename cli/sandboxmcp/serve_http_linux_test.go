@@ -31,7 +31,8 @@ func TestListenerFails(t *testing.T) {
 			defer shared.Close()
 			home := t.TempDir()
 			serve := command(t.Context(), t, home, append([]string{"serve", "--listen", "systemd"}, flags...)...)
-			cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, serve.Path}, serve.Args[1:]...)...)
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, serve.Path},
+				serve.Args[1:]...)...)
 			var log bytes.Buffer
 			cmd.Env, cmd.ExtraFiles, cmd.Stderr = append(serve.Env, "LISTEN_FDS=1"), []*os.File{shared}, &log
 			in, err := cmd.StdinPipe()

@@ -30,7 +30,8 @@ const maxMemory = 250 << 20
 // does a part of this.
 func TestServerMemory(t *testing.T) {
 	s := startHTTPServer(t)
-	for _, name := range []string{"hostile --namespace one", "honest --namespace two", "sdk --e2b --namespace one", "person --person --namespace one"} {
+	for _, name := range []string{"hostile --namespace one", "honest --namespace two", "sdk --e2b --namespace one",
+		"person --person --namespace one"} {
 		s.token(t, strings.Fields(name)...)
 	}
 	all := s.attacks(t)
@@ -108,7 +109,9 @@ func (s *httpServer) request(t *testing.T, method, path, body string, headers ..
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	w, err := client.Do(r)
 	if err != nil {
 		t.Error(err)
@@ -145,7 +148,8 @@ func (s *httpServer) sandbox(t *testing.T) (port func(string) []string) {
 		t.Fatalf("got %v, %s", err, text)
 	}
 	return func(port string) []string {
-		return []string{"E2b-Sandbox-Id: " + sandbox.SandboxID, "E2b-Sandbox-Port: " + port, "X-Access-Token: " + sandbox.EnvdAccessToken, "Authorization: Basic dXNlcjo="}
+		return []string{"E2b-Sandbox-Id: " + sandbox.SandboxID, "E2b-Sandbox-Port: " + port, "X-Access-Token: " + sandbox.EnvdAccessToken,
+			"Authorization: Basic dXNlcjo="}
 	}
 }
 
@@ -164,8 +168,10 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	session, port := s.session(t), s.sandbox(t)
 	execPath := "/sessions/" + session + "/exec"
 	add("sessions", execPath, field(`{"tool":"code_execution","input":{"code":"`, 9*mb, `"}}`), bearer("hostile")...)
-	add("editor", execPath, field(`{"tool":"text_editor_code_execution","input":{"command":"create","path":"/home/user/a","file_text":"`, 15*mb, `"}}`), bearer("hostile")...)
-	add("many values", execPath, `{"tool":"code_execution","input":{"code":"1"},"secrets":[`+strings.Repeat(`"",`, 4*mb)+`""]}`, bearer("hostile")...)
+	add("editor", execPath, field(`{"tool":"text_editor_code_execution","input":{"command":"create","path":"/home/user/a","file_text":"`,
+		15*mb, `"}}`), bearer("hostile")...)
+	add("many values", execPath, `{"tool":"code_execution","input":{"code":"1"},"secrets":[`+strings.Repeat(`"",`, 4*mb)+`""]}`,
+		bearer("hostile")...)
 
 	add("execute", "/execute", field(`{"language":"bash","code":"`, 9*mb, `"}`), port("49999")...)
 	stat := field(`{"path":"`, 15*mb, `"}`)
@@ -175,7 +181,8 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}},"name":"execute_code","arguments":`
-	mcp := append(bearer("hostile"), "Accept: application/json, text/event-stream", "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code")
+	mcp := append(bearer("hostile"), "Accept: application/json, text/event-stream", "Mcp-Protocol-Version: 2026-07-28",
+		"Mcp-Method: tools/call", "Mcp-Name: execute_code")
 	add("mcp, a file", "/mcp", field(call+`{"language":"shell","code":"true","files":[{"name":"a","content":"`, 15*mb, `"}]}}}`), mcp...)
 	add("mcp, many entries", "/mcp", call+`{"language":"shell","code":"true","args":[`+strings.Repeat("1,", 15*mb/2)+`1]}}}`, mcp...)
 	var unknown strings.Builder
@@ -187,7 +194,8 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	add("people", "/v1/sessions/"+session+"/bridge", field(`{"key":"a","value":"`, 15*mb, `"}`), bearer("person")...)
 
 	cookie, room := s.signIn(t)
-	add("page", room+"/cell", "token=x&code="+strings.Repeat("%41", 4*mb/3-100), "Cookie: "+cookie, "Origin: http://"+s.address, "Content-Type: application/x-www-form-urlencoded")
+	add("page", room+"/cell", "token=x&code="+strings.Repeat("%41", 4*mb/3-100), "Cookie: "+cookie, "Origin: http://"+s.address,
+		"Content-Type: application/x-www-form-urlencoded")
 	return all
 }
 
@@ -195,7 +203,8 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 func (s *httpServer) signIn(t *testing.T) (cookie, room string) {
 	_, entrance := s.request(t, "GET", "/", "")
 	room = "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(entrance)
-	w, text := s.request(t, "POST", room+"/enter", url.Values{"bearer": {s.tokens["person"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://"+s.address)
+	w, text := s.request(t, "POST", room+"/enter", url.Values{"bearer": {s.tokens["person"]}}.Encode(), "Content-Type",
+		"application/x-www-form-urlencoded", "Origin", "http://"+s.address)
 	if len(w.Cookies()) == 0 {
 		t.Fatalf("not let in: %s %s", w.Status, text)
 	}
@@ -240,7 +249,8 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 				text, _ := io.ReadAll(io.LimitReader(w.Body, 1<<10))
 				t.Errorf("got %s %s", w.Status, text)
 			}
-			if busy := w.StatusCode == http.StatusServiceUnavailable || w.StatusCode == http.StatusTooManyRequests; busy && w.Header.Get("Retry-After") == "" {
+			if busy := w.StatusCode == http.StatusServiceUnavailable || w.StatusCode == http.StatusTooManyRequests; busy &&
+				w.Header.Get("Retry-After") == "" {
 				t.Errorf("%s does not say when to try again", w.Status)
 			}
 		})
@@ -261,7 +271,8 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 		}
 	}
 	most := s.resident(t, "VmHWM")
-	t.Logf("at most %d MB; another identity asked %d times, and waited %v at most; answers: %v", most>>20, asked, longest.Round(time.Millisecond),
+	t.Logf("at most %d MB; another identity asked %d times, and waited %v at most; answers: %v", most>>20, asked,
+		longest.Round(time.Millisecond),
 		statuses)
 	if most > maxMemory {
 		t.Errorf("the server had %d MB in memory", most>>20)

@@ -39,7 +39,8 @@ func command(ctx context.Context, t *testing.T, home string, args ...string) *ex
 	}
 	handleSignals(t)
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home+"/tmp", "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=")
+	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home+"/tmp", "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config",
+		"XDG_RUNTIME_DIR=")
 	return cmd
 }
 
@@ -70,7 +71,8 @@ func startServer(t *testing.T, home string) *agent {
 		a.cmd.Process.Kill()
 		a.cmd.Wait()
 	})
-	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a
 }
@@ -135,11 +137,13 @@ func TestServerEnds(t *testing.T) {
 			a := startServer(t, home)
 			python := a.call("create_session", map[string]any{"language": "python"})["session_id"]
 			a.call("execute_code", map[string]any{"session_id": python,
-				"code": fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 1000'], start_new_session=True)", marker)})
+				"code": fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 1000'], start_new_session=True)",
+					marker)})
 			shell := a.call("create_session", map[string]any{"language": "shell"})["session_id"]
 			a.call("execute_code", map[string]any{"session_id": shell, "code": "(exec -a " + marker + " sleep 1000) >/dev/null 2>&1 &"})
 			a.call("execute_code", map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000", "background": true})
-			a.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000"}})
+			a.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "shell",
+				"code": "exec -a " + marker + " sleep 1000"}})
 			hosttest.Until(t, "four programs run", func() bool { return len(commandLines(marker)) == 4 })
 			end(a)
 			io.Copy(io.Discard, a.lines)

@@ -33,7 +33,8 @@ func TestTTY(t *testing.T) {
 // TestTTYKilled checks that a run that is ended from outside leaves a usable terminal.
 func TestTTYKilled(t *testing.T) {
 	requireFeatures(t, "sandbox", "bash")
-	d := startOnTerminal(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--timeout", "1", "--", "bash", "-c", `stty raw -echo; printf '\e[?1049hwaits'; sleep 1000`))
+	d := startOnTerminal(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--timeout", "1", "--", "bash", "-c",
+		`stty raw -echo; printf '\e[?1049hwaits'; sleep 1000`))
 	d.waitForText(0, "\x1b[?1049hwaits\x1b[?1049l")
 	d.expectExit(124)
 }
@@ -41,7 +42,8 @@ func TestTTYKilled(t *testing.T) {
 // TestTTYStopped checks the same for an impatient person.
 func TestTTYStopped(t *testing.T) {
 	requireFeatures(t, "sandbox", "bash")
-	d := startOnTerminal(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--grace", "1000", "--", "bash", "-c", `trap '' TERM; echo waits; while :; do sleep 1; done`))
+	d := startOnTerminal(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--grace", "1000", "--", "bash", "-c",
+		`trap '' TERM; echo waits; while :; do sleep 1; done`))
 	d.waitForText(0, "waits")
 	over := make(chan struct{})
 	go func() {

@@ -74,7 +74,8 @@ func answerNames(c net.PacketConn, where func(name string) [4]byte) {
 		case address == [4]byte{}:
 			m.RCode = dnsmessage.RCodeNameError
 		case q.Type == dnsmessage.TypeA:
-			m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: address}}}
+			m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1},
+				Body: &dnsmessage.AResource{A: address}}}
 		}
 		if b, err := m.Pack(); err == nil {
 			_, _ = c.WriteTo(b, from)

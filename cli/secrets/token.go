@@ -198,7 +198,9 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	gone, err := identity.OpenTokens(cfg.StateDir).Revoke(c.Context, c.Args().First(), func(t identity.Token) error { return recordRevoked(c, cfg, t) })
+	gone, err := identity.OpenTokens(cfg.StateDir).Revoke(c.Context, c.Args().First(), func(t identity.Token) error {
+		return recordRevoked(c, cfg, t)
+	})
 	switch {
 	case errors.Is(err, identity.ErrUnknown): // the word is not printed: it may be a token
 		return exit.Fail("sandboxmcp token list", "the token is unknown, or already revoked")
@@ -232,7 +234,8 @@ func recordRevoked(c *cli.Context, cfg config.Config, t identity.Token) error {
 
 // tokenRow returns the row of a change of a token.
 func tokenRow(kind string, t identity.Token) audit.Entry {
-	data := map[string]any{"name": t.Name, "id": t.ID, "kind": t.Kind, "namespaces": t.Namespaces, "by": "command line", "user": console.User()}
+	data := map[string]any{"name": t.Name, "id": t.ID, "kind": t.Kind, "namespaces": t.Namespaces, "by": "command line",
+		"user": console.User()}
 	if !t.Expires.IsZero() {
 		data["until"] = t.Expires
 	}

@@ -73,7 +73,8 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrExists):
-		return exit.Fail(strings.Replace(commandLineFor(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
+		return exit.Fail(strings.Replace(commandLineFor(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and "+
+			"that of its hosts", "%v", err)
 	case err != nil:
 		return err
 	}
@@ -255,7 +256,8 @@ func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 			return nil, exit.Usage("", "the value is empty: nothing was added")
 		case len(a.value) >= maxTerminalLine:
 			clear(a.value)
-			return nil, exit.Usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", maxTerminalLine)
+			return nil, exit.Usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added",
+				maxTerminalLine)
 		}
 		return a.value, nil
 	case <-ctx.Done(): // the goroutine can't be ended; the process is about to exit

@@ -139,7 +139,8 @@ func describeReaders(mode fs.FileMode) string {
 
 // additions returns the secrets to add. One error names all invalid variables, so that a file can be corrected in one
 // step.
-func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done importResult, err error) {
+func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition,
+	done importResult, err error) {
 	done = importResult{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
 	var empty []string
 	for _, v := range variables {
@@ -155,7 +156,8 @@ func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entr
 	}
 	switch {
 	case len(empty) > 0:
-		err = exit.Fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added", strings.Join(empty, ", "))
+		err = exit.Fail("remove these lines, or give them values", "a secret can't be empty, as in the file: %s; nothing was added",
+			strings.Join(empty, ", "))
 	case len(done.Replaced) > 0 && !c.Bool("replace"):
 		err = exit.Fail("--replace takes their place", "in the vault already: %s; nothing was added", strings.Join(done.Replaced, ", "))
 	}

@@ -151,7 +151,8 @@ type rekeyResult struct {
 func (p commands) vaultRekey(c *cli.Context) error {
 	place := c.Args().First()
 	if c.NArg() > 1 || c.Args().Present() && place != vault.InFile && place != vault.InKeyring {
-		return exit.Usage("sandboxmcp vault rekey keyring", "vault rekey takes one word, file or keyring; a secret gets a new value by vault rotate")
+		return exit.Usage("sandboxmcp vault rekey keyring", "vault rekey takes one word, file or keyring; a secret gets a new value by "+
+			"vault rotate")
 	}
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -172,5 +173,6 @@ func (p commands) vaultRekey(c *cli.Context) error {
 	if n == 1 {
 		are = "is"
 	}
-	return p.Printf(c, rekeyResult{place, n}, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
+	return p.Printf(c, rekeyResult{place, n}, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"),
+		are)
 }

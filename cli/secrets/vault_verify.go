@@ -89,7 +89,8 @@ func (v *vaultState) checkFiles(dir string) {
 		name   string
 		others fs.FileMode // modes that only the owner may have
 	}{
-		{"", 0o022}, {"vault.db", 0o077}, {"vault.db-journal", 0o077}, {"vault.db-wal", 0o077}, {"vault.db-shm", 0o077}, {"vault.key", 0o077}, {"vault.key.next", 0o077},
+		{"", 0o022}, {"vault.db", 0o077}, {"vault.db-journal", 0o077}, {"vault.db-wal", 0o077}, {"vault.db-shm", 0o077}, {"vault.key", 0o077},
+		{"vault.key.next", 0o077},
 	} {
 		path := filepath.Join(dir, f.name)
 		info, err := os.Lstat(path)
@@ -117,9 +118,11 @@ func (v *vaultState) checkFiles(dir string) {
 		case statefile.HasModes && info.Mode().Perm()&f.others != 0 && f.name == "":
 			v.addProblem("chmod "+mode+" "+path, "others on this machine may put files into %s (%s)", path, info.Mode())
 		case statefile.HasModes && info.Mode().Perm()&f.others != 0:
-			v.addProblem("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it", "others on this machine may read or change %s (%s)", path, info.Mode())
+			v.addProblem("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it",
+				"others on this machine may read or change %s (%s)", path, info.Mode())
 		case f.name == "vault.key.next":
-			v.addProblem("sandboxmcp vault rekey does it anew and destroys the old one", "vault rekey was ended before it had removed one of two keys")
+			v.addProblem("sandboxmcp vault rekey does it anew and destroys the old one",
+				"vault rekey was ended before it had removed one of two keys")
 		}
 	}
 }
@@ -167,7 +170,8 @@ func (v *vaultState) writeText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s %s\n", f.Mode, terminal.Visible(f.Path))
 	}
 	if v.Key != nil {
-		fmt.Fprintf(&b, "the key %s is in %s\n", terminal.Visible(v.Key.ID), map[string]string{vault.InFile: "the file vault.key", vault.InKeyring: "the keyring of the operating system"}[v.Key.In])
+		fmt.Fprintf(&b, "the key %s is in %s\n", terminal.Visible(v.Key.ID), map[string]string{vault.InFile: "the file vault.key",
+			vault.InKeyring: "the keyring of the operating system"}[v.Key.In])
 	}
 	for _, x := range v.Problems {
 		fmt.Fprintf(&b, "WRONG: %s\n", terminal.Visible(x.What))

@@ -64,24 +64,31 @@ func Clients() []Client {
 			user: "$CLAUDE_CONFIG_DIR/.claude.json | ~/.claude.json", trace: ".claude",
 			add: "claude mcp add --scope SCOPE NAME -- COMMAND ARGS", remove: "claude mcp remove --scope SCOPE NAME"},
 		{Name: "cursor", Title: "Cursor", servers: "mcpServers", Project: ".cursor/mcp.json", user: "~/.cursor/mcp.json"},
-		{Name: "vscode", Title: "VS Code", servers: "servers", like: entry{Type: "stdio"}, Project: ".vscode/mcp.json", user: "$CONFIG/Code/User/mcp.json"},
+		{Name: "vscode", Title: "VS Code", servers: "servers", like: entry{Type: "stdio"}, Project: ".vscode/mcp.json",
+			user: "$CONFIG/Code/User/mcp.json"},
 		{Name: "codex", Title: "Codex", snippet: inTOML, servers: "mcp_servers", Project: ".codex/config.toml",
-			Note: "Codex gives a tool a minute, which may be less than a person takes to answer a question: tool_timeout_sec = 300 in the server's table gives more",
+			Note: "Codex gives a tool a minute, which may be less than a person takes to answer a question: tool_timeout_sec = 300 in the " +
+				"server's table gives more",
 			user: "$CODEX_HOME/config.toml | ~/.codex/config.toml",
 			add:  "codex mcp add NAME -- COMMAND ARGS", remove: "codex mcp remove NAME", get: "codex mcp get NAME --json"},
 		{Name: "gemini", Title: "Gemini CLI", servers: "mcpServers", Project: ".gemini/settings.json", user: "~/.gemini/settings.json",
-			Note: "Gemini CLI starts no servers in a directory that it does not trust, these of the user included: it asks when it is started there, " +
+			Note: "Gemini CLI starts no servers in a directory that it does not trust, these of the user included: it asks when it is " +
+				"started there, " +
 				"and /permissions changes the answer; without a terminal, --skip-trust or GEMINI_TRUST_WORKSPACE=true trusts it",
 			add: "gemini mcp add --scope SCOPE NAME COMMAND -- ARGS", remove: "gemini mcp remove --scope SCOPE NAME"},
-		{Name: "opencode", Title: "opencode", servers: "mcp", like: entry{Type: "local"}, oneList: true, Project: "opencode.json", user: "$XDG/opencode/opencode.json"},
+		{Name: "opencode", Title: "opencode", servers: "mcp", like: entry{Type: "local"}, oneList: true, Project: "opencode.json",
+			user: "$XDG/opencode/opencode.json"},
 		{Name: "zed", Title: "Zed", servers: "context_servers", like: entry{Env: &struct{}{}}, Project: ".zed/settings.json",
 			user: "windows:$CONFIG/Zed/settings.json | darwin:~/.config/zed/settings.json | $XDG/zed/settings.json"},
 		{Name: "windsurf", Title: "Windsurf", servers: "mcpServers", user: "~/.codeium/windsurf/mcp_config.json"},
 		{Name: "cline", Title: "Cline", servers: "mcpServers", like: entry{Timeout: toolSeconds}, trace: ".cline",
-			user: "$CLINE_MCP_SETTINGS_PATH | $CLINE_DATA_DIR/settings/cline_mcp_settings.json | $CLINE_DIR/data/settings/cline_mcp_settings.json | " +
+			user: "$CLINE_MCP_SETTINGS_PATH | $CLINE_DATA_DIR/settings/cline_mcp_settings.json | " +
+				"$CLINE_DIR/data/settings/cline_mcp_settings.json | " +
 				"~/.cline/data/settings/cline_mcp_settings.json"},
-		{Name: "copilot", Title: "GitHub Copilot CLI", servers: "mcpServers", like: entry{Type: "stdio", Tools: []string{"*"}}, Project: ".github/mcp.json",
-			Note: "Copilot CLI starts a project's servers only in a directory that it trusts, and for copilot -p only with GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true",
+		{Name: "copilot", Title: "GitHub Copilot CLI", servers: "mcpServers", like: entry{Type: "stdio", Tools: []string{"*"}},
+			Project: ".github/mcp.json",
+			Note: "Copilot CLI starts a project's servers only in a directory that it trusts, and for copilot -p only with " +
+				"GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true",
 			user: "$COPILOT_HOME/mcp-config.json | ~/.copilot/mcp-config.json"},
 		{Name: "goose", Title: "Goose", snippet: inYAML, servers: "extensions",
 			user: "$GOOSE_PATH_ROOT/config/config.yaml | windows:$CONFIG/Block/goose/config/config.yaml | $XDG/goose/config.yaml"},

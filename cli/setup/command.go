@@ -39,7 +39,7 @@ Example: sandboxmcp setup cursor --write`,
 			&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only print the new file, or the commands"},
 			&cli.StringFlag{Name: "project", Usage: "use the file of the project in `DIR` instead of the user's"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the client; '*' lets it choose"},
-			&cli.StringFlag{Name: "workspace", Usage: "let the client's agent work in a directory, as `NAME=DIR`: app=. is the current one; serve --help says more"},
+			&cli.StringFlag{Name: "workspace", Usage: "let its agent work in a directory, as `NAME=DIR`, such as app=."},
 			command.ToolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
 			&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
 			command.JSONFlag(),
@@ -64,7 +64,8 @@ func (p commands) setup(c *cli.Context) error {
 	case write && remove:
 		return exit.Usage("sandboxmcp setup --help", "--write and --remove contradict each other")
 	case !serverName().MatchString(c.String("name")):
-		return exit.Usage("--name sandboxmcp", "%s is not a name of a server: use letters, digits, - and _", terminal.Visible(fmt.Sprintf("%q", c.String("name"))))
+		return exit.Usage("--name sandboxmcp", "%s is not a name of a server: use letters, digits, - and _",
+			terminal.Visible(fmt.Sprintf("%q", c.String("name"))))
 	case err != nil:
 		return err
 	case c.NArg() == 0:
@@ -72,7 +73,8 @@ func (p commands) setup(c *cli.Context) error {
 	}
 	client, ok := FindClient(c.Args().First())
 	if !ok {
-		return exit.Usage("sandboxmcp setup", "%s is not a known client: use one of %s", terminal.Visible(c.Args().First()), strings.Join(clientNames(), " "))
+		return exit.Usage("sandboxmcp setup", "%s is not a known client: use one of %s", terminal.Visible(c.Args().First()),
+			strings.Join(clientNames(), " "))
 	}
 	o, change, err := inspect(c, client, remove)
 	switch {
@@ -167,7 +169,8 @@ func (p commands) printEntry(c *cli.Context, client Client, o state) error {
 	if o.Note != "" {
 		next += "\n\n" + o.Note
 	}
-	return p.Printf(c, o, "%s reads its servers from %s\n\nIt needs\n\n%s\n%s\n", client.Title, terminal.Visible(o.Path), safetext.Text(o.Snippet), next)
+	return p.Printf(c, o, "%s reads its servers from %s\n\nIt needs\n\n%s\n%s\n", client.Title, terminal.Visible(o.Path),
+		safetext.Text(o.Snippet), next)
 }
 
 // argumentsTyped returns the client and the flags of this invocation, for a command line in a hint.

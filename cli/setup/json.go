@@ -146,7 +146,8 @@ func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	out := v.Pack()
 	after, err := c.decode(out)
 	keys = c.keys(before, s.Name)
-	if now, there := c.read(after, s.Name); err != nil || there == remove || there && !now.equals(s) || !reflect.DeepEqual(withoutPath(before, keys), withoutPath(after, keys)) {
+	if now, there := c.read(after, s.Name); err != nil || there == remove || there && !now.equals(s) ||
+		!reflect.DeepEqual(withoutPath(before, keys), withoutPath(after, keys)) {
 		return nil, fmt.Errorf("something is there twice, or the edited file would mean something else: %w", errors.Join(errForm, err))
 	}
 	return out, nil

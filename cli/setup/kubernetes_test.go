@@ -17,7 +17,8 @@ import (
 // setupKubernetes runs the command with arguments.
 func setupKubernetes(args ...string) (string, error) {
 	var out bytes.Buffer
-	app := &cli.App{Commands: []*cli.Command{Command(&command.Streams{Out: &out, Err: io.Discard})}, ExitErrHandler: func(*cli.Context, error) {}}
+	app := &cli.App{Commands: []*cli.Command{Command(&command.Streams{Out: &out, Err: io.Discard})},
+		ExitErrHandler: func(*cli.Context, error) {}}
 	err := app.Run(append([]string{"sandboxmcp", "setup", "kubernetes"}, args...))
 	return out.String(), err
 }
@@ -51,7 +52,8 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("quota %v", o.Spec.Hard)
 		}
 	}
-	if want := []string{"Namespace", "NetworkPolicy", "NetworkPolicy", "PriorityClass", "ResourceQuota", "ServiceAccount", "ServiceAccount", "Role", "RoleBinding",
+	if want := []string{"Namespace", "NetworkPolicy", "NetworkPolicy", "PriorityClass", "ResourceQuota", "ServiceAccount", "ServiceAccount",
+		"Role", "RoleBinding",
 		"ClusterRole", "ClusterRoleBinding", "ConfigMap", "StatefulSet"}; !slices.Equal(kinds, want) {
 		t.Errorf("got %q, want %q", kinds, want)
 	}

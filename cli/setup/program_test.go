@@ -37,8 +37,10 @@ func fakeClient(t *testing.T, name, script string) (runs func() []string) {
 func TestOwnCommands(t *testing.T) {
 	words := "/opt/my tools/sandboxmcp"
 	for _, tt := range []struct{ client, program, add, removes string }{
-		{"claude-code", "claude", "mcp|add|--scope|SCOPE|sandboxmcp|--|" + words + "|serve|--namespace|a\"b<c>|", "mcp|remove|--scope|SCOPE|sandboxmcp|"},
-		{"gemini", "gemini", "mcp|add|--scope|SCOPE|sandboxmcp|" + words + "|--|serve|--namespace|a\"b<c>|", "mcp|remove|--scope|SCOPE|sandboxmcp|"},
+		{"claude-code", "claude", "mcp|add|--scope|SCOPE|sandboxmcp|--|" + words + "|serve|--namespace|a\"b<c>|",
+			"mcp|remove|--scope|SCOPE|sandboxmcp|"},
+		{"gemini", "gemini", "mcp|add|--scope|SCOPE|sandboxmcp|" + words + "|--|serve|--namespace|a\"b<c>|",
+			"mcp|remove|--scope|SCOPE|sandboxmcp|"},
 	} {
 		for _, scope := range []string{"user", "project"} {
 			t.Run(tt.client+"/"+scope, func(t *testing.T) {
@@ -102,7 +104,8 @@ func TestCodex(t *testing.T) {
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "config.toml"), filepath.Join(dir, "state")
 	os.WriteFile(path, []byte("# mine\n"), 0o600)
-	transport, _ := json.Marshal(map[string]any{"name": ours.Name, "transport": map[string]any{"type": "stdio", "command": ours.Command, "args": ours.Args}})
+	transport, _ := json.Marshal(map[string]any{"name": ours.Name, "transport": map[string]any{"type": "stdio", "command": ours.Command,
+		"args": ours.Args}})
 	os.WriteFile(state+".new", transport, 0o600)
 	runs := fakeClient(t, "codex", fmt.Sprintf(`case $2 in
 add) cp '%[1]s.new' '%[1]s';;
@@ -136,7 +139,8 @@ esac`, state))
 func TestCommandsThatFail(t *testing.T) {
 	c, _ := FindClient("claude-code")
 	for script, want := range map[string]string{
-		"echo working; echo 'no such \033[31mscope' >&2; exit 3": "claude mcp add --scope user sandboxmcp -- '/opt/my tools/sandboxmcp' serve --namespace 'a\"b<c>': exit status 3 no such \\x1b[31mscope",
+		"echo working; echo 'no such \033[31mscope' >&2; exit 3": "claude mcp add --scope user sandboxmcp -- '/opt/my tools/sandboxmcp' serve " +
+			"--namespace 'a\"b<c>': exit status 3 no such \\x1b[31mscope",
 		"exit 0": "claude ended without an error, but did not do it",
 	} {
 		path := filepath.Join(t.TempDir(), "settings.json")

@@ -63,7 +63,8 @@ func (p commands) systemd(c *cli.Context) error {
 	if listen == "" || strings.ContainsAny(listen, " \t\n") {
 		return exit.Usage("--listen 127.0.0.1:8750", "%q is not an address", listen)
 	}
-	_, err = strings.NewReplacer("@DIR@", dir, "@LISTEN@", strings.ReplaceAll(listen, "%", "%%"), "@PROGRAM@", strings.Join(words, " "), "@TARGET@", target).
+	_, err = strings.NewReplacer("@DIR@", dir, "@LISTEN@", strings.ReplaceAll(listen, "%", "%%"), "@PROGRAM@", strings.Join(words, " "),
+		"@TARGET@", target).
 		WriteString(p.Out, systemdUnits)
 	return err
 }

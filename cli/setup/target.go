@@ -54,7 +54,8 @@ func targetOf(c *cli.Context, client Client) (t target, err error) {
 
 // isGoRun reports whether go run built the program, and will remove it, by the go-build directory in its path.
 func isGoRun(program string) bool {
-	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"),
+		func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
 }
 
 // thisProgram returns the path by which this program was started, if it leads here: the resolved path may contain a
@@ -101,7 +102,8 @@ func thisServer(c *cli.Context, t target) (s Server, err error) {
 	}
 	for _, flag := range []string{"config", "db", "serve", "namespace", "tools", "workspace"} {
 		if flag == "serve" {
-			s.Args, typed = append(s.Args, flag), []string{"--namespace", c.String("namespace"), "--tools", c.String("tools"), "--workspace", workspace}
+			s.Args, typed = append(s.Args, flag), []string{"--namespace", c.String("namespace"), "--tools", c.String("tools"), "--workspace",
+				workspace}
 			continue
 		}
 		if value := cmp.Or(flagValue(typed, flag), flagValue(now.Args, flag)); value != "" && value != "*" {

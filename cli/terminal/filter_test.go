@@ -73,7 +73,8 @@ func TestFilter(t *testing.T) {
 
 // A write outputs at once everything that is unambiguous.
 func TestFilterHolds(t *testing.T) {
-	for text, want := range map[string]string{"Name: ": "Name: ", "50%\r": "50%\r", "é\x1b[1m": "é\x1b[1m", "a\x1b[3": "a", "b\xc3": "b", "c\x1b": "c", "d\xff": `d\xff`} {
+	for text, want := range map[string]string{"Name: ": "Name: ", "50%\r": "50%\r", "é\x1b[1m": "é\x1b[1m", "a\x1b[3": "a", "b\xc3": "b",
+		"c\x1b": "c", "d\xff": `d\xff`} {
 		var b bytes.Buffer
 		f := &Filter{W: &b}
 		if io.WriteString(f, text); b.String() != want {
@@ -98,7 +99,8 @@ func (brokenScreen) Write([]byte) (int, error) { return 0, errors.New("the termi
 var mayPass = regexp.MustCompile(`\x1b\[[0-9;:]*m|\x1b\[[0-2]?K`)
 
 func FuzzFilter(f *testing.F) {
-	for _, s := range []string{"plain\r\n\t\b", "\x1b[31mred\x1b[0m\x1b[K", "\x1b]0;t\a\x9b2J\u009b\u202e", "\x1b[\x1b[3\x1b[1;1m", "\xe2\x82\xac\xe2\x82", "\x1b[38;5;0m"} {
+	for _, s := range []string{"plain\r\n\t\b", "\x1b[31mred\x1b[0m\x1b[K", "\x1b]0;t\a\x9b2J\u009b\u202e", "\x1b[\x1b[3\x1b[1;1m",
+		"\xe2\x82\xac\xe2\x82", "\x1b[38;5;0m"} {
 		f.Add(s, uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
@@ -108,7 +110,8 @@ func FuzzFilter(f *testing.F) {
 			t.Fatalf("%q\n whole  %q\n pieces %q", text, want, got)
 		}
 		rest := mayPass.ReplaceAllString(want, "")
-		if i := strings.IndexFunc(rest, func(r rune) bool { return safetext.Hidden(r) && !strings.ContainsRune("\n\r\t\b", r) }); i >= 0 || !utf8.ValidString(want) {
+		if i := strings.IndexFunc(rest, func(r rune) bool { return safetext.Hidden(r) && !strings.ContainsRune("\n\r\t\b", r) }); i >= 0 ||
+			!utf8.ValidString(want) {
 			t.Fatalf("%q gets to the terminal as %q", text, want)
 		}
 		if !utf8.ValidString(text) || strings.IndexFunc(text, safetext.Hidden) >= 0 {
@@ -121,7 +124,8 @@ func FuzzFilter(f *testing.F) {
 }
 
 func BenchmarkFilter(b *testing.B) {
-	for name, line := range map[string]string{"plain": "2026-01-02 INFO request done\n", "coloured": "\x1b[32mok\x1b[0m request done Grüße\n"} {
+	for name, line := range map[string]string{"plain": "2026-01-02 INFO request done\n",
+		"coloured": "\x1b[32mok\x1b[0m request done Grüße\n"} {
 		b.Run(name, func(b *testing.B) {
 			text := []byte(strings.Repeat(line, 1000))
 			f := &Filter{W: io.Discard}

@@ -131,7 +131,8 @@ func isAllowedEscape(t []byte) bool {
 // recordChanges records the changes of a control sequence that Close must undo, and reports whether it may pass.
 func (s *ScreenFilter) recordChanges(private, numbers, final string) bool {
 	switch private + final {
-	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r", "s", "u",
+	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r",
+		"s", "u",
 		" @", " A", "'}", "'~", "$r", "$v", "$x", "$z", "${", "\"q", "!p", "?J", "?K":
 	case "c", "=c", ">c", "n", "?n", "$p", "?$p", ">q", "?u", "?m": // queries
 	case "h", "l", "?h", "?l":

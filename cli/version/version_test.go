@@ -9,7 +9,8 @@ import (
 
 func TestVersion(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
-		return []debug.BuildSetting{{Key: "vcs.revision", Value: "66d3e74aaaaa5555"}, {Key: "vcs.time", Value: "2026-11-23T14:50:01Z"}, {Key: "vcs.modified", Value: modified}}
+		return []debug.BuildSetting{{Key: "vcs.revision", Value: "66d3e74aaaaa5555"}, {Key: "vcs.time", Value: "2026-11-23T14:50:01Z"},
+			{Key: "vcs.modified", Value: modified}}
 	}
 	for _, test := range []struct {
 		name, version string
@@ -17,9 +18,11 @@ func TestVersion(t *testing.T) {
 		want          string
 	}{
 		{"a release", "v1.2.3", vcs("false"), "v1.2.3 (commit 66d3e74aaaaa5555, 2026-11-23T14:50:01Z, "},
-		{"a clone with changes", "v1.2.4-0.20261123145001-66d3e74aaaaa+dirty", vcs("true"), "v1.2.4-0.20261123145001-66d3e74aaaaa+dirty (commit 66d3e74aaaaa5555, 2026-11-23T14:50:01Z, modified, "},
+		{"a clone with changes", "v1.2.4-0.20261123145001-66d3e74aaaaa+dirty", vcs("true"),
+			"v1.2.4-0.20261123145001-66d3e74aaaaa+dirty (commit 66d3e74aaaaa5555, 2026-11-23T14:50:01Z, modified, "},
 		{"a tag of a module proxy", "v1.2.3", nil, "v1.2.3 ("},
-		{"a commit of a module proxy", "v0.0.0-20261123145001-66d3e74aaaaa", nil, "v0.0.0-20261123145001-66d3e74aaaaa (commit 66d3e74aaaaa, 2026-11-23T14:50:01Z, "},
+		{"a commit of a module proxy", "v0.0.0-20261123145001-66d3e74aaaaa", nil,
+			"v0.0.0-20261123145001-66d3e74aaaaa (commit 66d3e74aaaaa, 2026-11-23T14:50:01Z, "},
 		{"no Git", "(devel)", nil, "(devel) ("},
 	} {
 		t.Run(test.name, func(t *testing.T) {

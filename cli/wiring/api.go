@@ -22,7 +22,8 @@ import (
 // and the page.
 func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, more []operation.Operation, log *slog.Logger) *control.API {
 	return control.New(control.Config{
-		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
+		Server: control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath,
+			Namespace: namespace},
 		Pipeline:  p.Pipeline,
 		Runs:      p.runs,
 		Sweep:     p.recordCrashes(cfg),

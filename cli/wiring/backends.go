@@ -106,8 +106,9 @@ func Cluster(cfg config.Config) kubernetes.Config {
 	k := cfg.Kubernetes
 	return kubernetes.Config{
 		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, RuntimeClass: k.RuntimeClass,
-		NodeSelector: splitPairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, NeverPull: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
-		Settle: policyTime,
+		NodeSelector: splitPairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, NeverPull: cfg.Containers.Pull == "never",
+		Overcommit: k.Overcommit,
+		Settle:     policyTime,
 	}
 }
 

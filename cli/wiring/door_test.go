@@ -28,7 +28,8 @@ func TestListenHTTP(t *testing.T) {
 		return cfg
 	}
 	cfg := load("  listen: 127.0.0.1:0\n  hosts: [sandbox.example.com]\n  origins: ['https://app.example.com']\n")
-	d, err := ListenHTTP(t.Context(), cfg, nil, nil, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
+	d, err := ListenHTTP(t.Context(), cfg, nil, nil, nil,
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func TestListenHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "GET /mcp HTTP/1.1\r\nHost: sandbox.example.com\r\nOrigin: https://app.example.com\r\nConnection: close\r\n\r\n")
+	_, _ = io.WriteString(conn, "GET /mcp HTTP/1.1\r\nHost: sandbox.example.com\r\nOrigin: https://app.example.com\r\nConnection: "+
+		"close\r\n\r\n")
 	if answer, err := io.ReadAll(conn); !strings.HasSuffix(string(answer), "\r\n\r\n/mcp") {
 		t.Errorf("got %s, %v", answer, err)
 	}

@@ -27,7 +27,8 @@ type sink interface{ Close() }
 // a typing error for silence.
 func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	if e := cfg.Events; e.Webhook != "" {
-		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.secret(cfg, e.WebhookSecret, "webhook"), Bus: p.bus, Log: log, Version: version.Current().Version})
+		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.secret(cfg, e.WebhookSecret, "webhook"),
+			Bus: p.bus, Log: log, Version: version.Current().Version})
 		if err != nil {
 			return exit.Usage(seeConfigHint, "events.webhook: %v", err)
 		}

@@ -17,7 +17,8 @@ import (
 
 // ListenHTTP serves h at the configured address. ready returns why the server is not ready, or nil; largest returns the
 // maximum size of a request: see door.Config.
-func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, largest func(*http.Request) int64, h http.Handler) (*door.Door, error) {
+func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, largest func(*http.Request) int64,
+	h http.Handler) (*door.Door, error) {
 	c := doorConfig(cfg.HTTP)
 	c.Handler, c.Ready, c.Log, c.Largest = h, ready, log, largest
 	if cfg.HTTP.Page {
@@ -28,16 +29,19 @@ func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready 
 
 func doorConfig(h config.HTTP) door.Config {
 	proxies, _ := door.ParseProxies(h.Proxies) // checkHTTP has parsed them
-	return door.Config{Address: h.Listen, Proxies: proxies, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: slices.Concat(h.Hosts, e2b.Names(h.Domain)),
+	return door.Config{Address: h.Listen, Proxies: proxies, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA,
+		Hosts:   slices.Concat(h.Hosts, e2b.Names(h.Domain)),
 		Origins: h.Origins, Open: e2b.Open, Apart: func(host string) bool { return e2b.OfPort(host, h.Domain) }}
 }
 
 // Identities returns the checker of HTTP clients, by tokens in the state directory, and by the configured certificates
 // and issuer.
 func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
-	c := identity.Config{Address: doorConfig(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: certificateGrants(cfg.HTTP), Log: log}
+	c := identity.Config{Address: doorConfig(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir),
+		Certificates: certificateGrants(cfg.HTTP), Log: log}
 	if o := cfg.HTTP.OAuth; o.Issuer != "" {
-		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, All: o.All, Scopes: o.Scopes, Person: o.Person}
+		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces,
+			All: o.All, Scopes: o.Scopes, Person: o.Person}
 	}
 	return identity.New(c)
 }

@@ -19,7 +19,8 @@ import (
 func TestIdentities(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	text := "state_dir: " + dir + "\nhttp:\n  proxies: [127.0.0.0/8]\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
+	text := "state_dir: " + dir + "\nhttp:\n  proxies: [127.0.0.0/8]\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  " +
+		"certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
 		"  oauth: {issuer: \"https://login.example.com\", resource: \"https://sandbox.example.com/mcp\", scopes: [mcp]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -28,7 +29,8 @@ func TestIdentities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := identity.OpenTokens(dir).Create(t.Context(), identity.Token{Name: "ada", Kind: identity.Person, Namespaces: identity.All()}, nil)
+	token, _, err := identity.OpenTokens(dir).Create(t.Context(), identity.Token{Name: "ada", Kind: identity.Person,
+		Namespaces: identity.All()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

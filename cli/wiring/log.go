@@ -315,7 +315,8 @@ func checkLostKey(cfg config.Config, err error) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the log %q is signed, and the key that signed it is not in %q: put it back or, if it is lost, make another one with sandboxmcp key rotate",
+	return fmt.Errorf("the log %q is signed, and the key that signed it is not in %q: put it back or, if it is lost, make another one with "+
+		"sandboxmcp key rotate",
 		cfg.SQLitePath, filepath.Join(cfg.StateDir, "keys"))
 }
 

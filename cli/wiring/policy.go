@@ -54,7 +54,8 @@ func PolicyJSON(cfg config.Config) []byte {
 func sessionConfig(cfg config.Config) *session.Config {
 	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
 	identity := max(cfg.Sessions.Total/4, cfg.Sessions.PerNamespace) // one caller, who may work in all namespaces, must leave room for others
-	return &session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
+	return &session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life),
+		MaxIdle: life, Lifetime: life}
 }
 
 // reviewPolicy returns the policy for dangerous code. An unknown rule is an error: otherwise the rule that was meant would
@@ -157,7 +158,8 @@ func Templates(cfg config.Config) map[string]e2b.Template {
 func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
 		r := cfg.Runtimes[name]
-		all = append(all, pipeline.Runtime{Name: name, Extensions: r.Extensions, Command: r.Command, Compile: r.Compile, Check: r.Check, Kernel: r.Kernel, Driver: r.Source})
+		all = append(all, pipeline.Runtime{Name: name, Extensions: r.Extensions, Command: r.Command, Compile: r.Compile, Check: r.Check,
+			Kernel: r.Kernel, Driver: r.Source})
 	}
 	return all
 }
@@ -185,7 +187,8 @@ func workspaceConfig(cfg config.Config) *workspace.Config {
 func MaxTime(cfg config.Config) time.Duration { return pipelineBounds(cfg.Caps).Wall }
 
 func pipelineBounds(l config.Limits) pipeline.Bounds {
-	return pipeline.BoundsOf(pipeline.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
+	return pipeline.BoundsOf(pipeline.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes),
+		Output: l.OutputBytes, Disk: l.DiskMB})
 }
 
 // webConfig returns the policy and the clients of the web tools, which use the dialer for outgoing connections.

@@ -74,7 +74,8 @@ func TestWeek(t *testing.T) {
 		if bound := sizes[3] * 5 / 4; sizes[days-1] > bound {
 			t.Errorf("the log takes %d bytes by day, and may take %d after three days", sizes, bound)
 		}
-		if text := w.logged.String(); strings.Contains(text, "level=ERROR") || strings.Count(text, "was closed") < days-1 || strings.Count(text, "was deleted") < days-4 {
+		if text := w.logged.String(); strings.Contains(text, "level=ERROR") || strings.Count(text, "was closed") < days-1 ||
+			strings.Count(text, "was deleted") < days-4 {
 			t.Errorf("the server's log is:\n%s", text)
 		}
 	})
@@ -91,7 +92,8 @@ type week struct {
 
 func newWeek(t *testing.T) *week {
 	dir := t.TempDir()
-	w := &week{cfg: config.Config{StateDir: dir, SQLitePath: filepath.Join(dir, "sandboxmcp.db"), Sections: config.Sections{Audit: config.Audit{RotateDays: 1, KeepDays: 3}}}}
+	w := &week{cfg: config.Config{StateDir: dir, SQLitePath: filepath.Join(dir, "sandboxmcp.db"),
+		Sections: config.Sections{Audit: config.Audit{RotateDays: 1, KeepDays: 3}}}}
 	var err error
 	if w.keys, err = Keys(w.cfg); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,8 @@ func Load(c *cli.Context, own ...string) (config.Config, error) {
 		return config.Config{}, exit.Usage(pipeline.RaiseFileLimit, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
 	}
 	if processes := maxProcesses(); processes < minProcesses {
-		return config.Config{}, exit.Usage(pipeline.RaiseProcessLimit, "the user may have %d processes at once, and sandboxmcp needs %d", processes, minProcesses)
+		return config.Config{}, exit.Usage(pipeline.RaiseProcessLimit, "the user may have %d processes at once, and sandboxmcp needs %d",
+			processes, minProcesses)
 	}
 	flags := map[string]string{}
 	for _, name := range own {
@@ -177,7 +178,8 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	what := pipeline.Config{
 		RecordConfig: pipeline.RecordConfig{
 			Keys: keys, Policy: PolicyJSON(cfg), Version: version.Current().Version, User: console.User(), UnknownTokens: cfg.Redact.Unknown,
-			Artifacts: artifactPolicy(cfg), Capture: pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
+			Artifacts: artifactPolicy(cfg), Capture: pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"),
+				Output: slices.Contains(cfg.Audit.Capture, "output")},
 		},
 		Backends:    p.backends,
 		Audit:       p.Log,
@@ -221,7 +223,8 @@ func (p *Parts) openStores(cfg config.Config, why Purpose) (err error) {
 	}
 	if err == nil && (why.Serve || why.Ask) {
 		p.bus = event.NewBus()
-		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktopNotifier(why)})
+		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root",
+			Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktopNotifier(why)})
 	}
 	if err != nil || !why.Serve && !why.Results {
 		return err
@@ -235,8 +238,10 @@ func (p *Parts) openStores(cfg config.Config, why Purpose) (err error) {
 // environment may override them for this process and not for a server.
 func privatePaths(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journalsDir(cfg)}
-	for _, suffix := range []string{"-wal", "-shm", "-journal", "-checkpoint", "-checkpoint.new", "-files", "-reserve", "-owed", "-acknowledged"} {
+	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"),
+		journalsDir(cfg)}
+	for _, suffix := range []string{"-wal", "-shm", "-journal", "-checkpoint", "-checkpoint.new", "-files", "-reserve", "-owed",
+		"-acknowledged"} {
 		places = append(places, db+suffix)
 	}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -343,7 +348,8 @@ func WithParts(s *command.Streams, c *cli.Context, cfg config.Config, why Purpos
 
 // OpenResults opens the result store of servers.
 func OpenResults(cfg config.Config) (*results.Store, error) {
-	return results.Open(results.Config{Dir: ResultsDir(cfg), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour})
+	return results.Open(results.Config{Dir: ResultsDir(cfg), MaxBytes: cfg.Keep.MaxMB << 20,
+		MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour})
 }
 
 // ChangesDir returns the directory of change sets.

@@ -48,8 +48,10 @@ func (w *world) database() (password string) {
 	command(w.T, "setpriv", slices.Concat(as, []string{filepath.Join(bin, "initdb"), "-D", data, "-U", "tester",
 		"-A", "scram-sha-256", "--pwfile", secret, "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"})...)
 	// The server ends when its input does, so that it does not outlive a killed test.
-	server := exec.Command("sh", slices.Concat([]string{"-c", `"$@" & read end; kill -INT $!; wait`, "sh", "nsenter", "--net=" + w.internet.file(), "setpriv"}, as, []string{filepath.Join(bin, "postgres"), "-D", data,
-		"-c", "listen_addresses=*", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "ssl=on", "-c", "ssl_cert_file=" + dir + "/server.crt",
+	server := exec.Command("sh", slices.Concat([]string{"-c", `"$@" & read end; kill -INT $!; wait`, "sh", "nsenter",
+		"--net=" + w.internet.file(), "setpriv"}, as, []string{filepath.Join(bin, "postgres"), "-D", data,
+		"-c", "listen_addresses=*", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "ssl=on", "-c", "ssl_cert_file=" + dir +
+			"/server.crt",
 		"-c", "ssl_key_file=" + dir + "/server.key", "-c", "hba_file=" + dir + "/pg_hba.conf"})...)
 	log, err := os.Create(w.path("postgres.log"))
 	if err != nil {

@@ -26,7 +26,8 @@ func TestAllowed(t *testing.T) {
 		allow = append(allow, "--allow", name)
 	}
 	command(t, "chmod", "644", key) // every user that runs sandboxmcp must be able to read it
-	tools := append([]string{"--env", "PGPASSWORD=" + password, "--input", key, "--input", known, "--input", w.copyOf("testdata/web.mjs")}, allow...)
+	tools := append([]string{"--env", "PGPASSWORD=" + password, "--input", key, "--input", known, "--input", w.copyOf("testdata/web.mjs")},
+		allow...)
 	for i, who := range []string{"", ordinary} {
 		for j, c := range []struct {
 			script string

@@ -16,7 +16,8 @@ for url in sys.argv[1:]:
         print(url, "refused")
 `
 	script := w.write("reach.py", reach)
-	all := []string{"http://front.test/", "http://sub.example.test/", "http://private.example/", "http://private172.example/", "http://metadata.example/", "http://loopback.example/"}
+	all := []string{"http://front.test/", "http://sub.example.test/", "http://private.example/", "http://private172.example/",
+		"http://metadata.example/", "http://loopback.example/"}
 	for _, c := range []struct {
 		name, file string
 		flags      []string
@@ -27,9 +28,11 @@ for url in sys.argv[1:]:
 		{"the command line says otherwise", "egress:\n  allow: [front.test]\n", []string{"--allow", "sub.example.test"}, "1"},
 		{"no network", "egress:\n  allow: [front.test]\n", []string{"--no-network"}, ""},
 		{"denied", "egress:\n  allow: [front.test, '*.example.test']\n  deny: [sub.example.test]\n", nil, "0"},
-		{"denied to a person, too", "egress:\n  deny: [sub.example.test]\n", []string{"--allow", "sub.example.test", "--allow", "front.test"}, "0"},
+		{"denied to a person, too", "egress:\n  deny: [sub.example.test]\n", []string{"--allow", "sub.example.test", "--allow", "front.test"},
+			"0"},
 		{"private", "egress:\n  allow: [private.example, private172.example]\n", nil, ""},
-		{"a network", "egress:\n  allow: [private.example, private172.example, metadata.example, loopback.example]\n  networks: [10.9.0.0/24]\n", nil, "2"},
+		{"a network", "egress:\n  allow: [private.example, private172.example, metadata.example, loopback.example]\n  networks: [10.9.0.0/24]\n",
+			nil, "2"},
 		{"a resolver", "egress:\n  allow: [front.test]\n  resolver: \"" + nameServer + ":53\"\n", nil, "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,10 +18,13 @@ func TestAttacksWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]int{ // minimum successes per kind, in percent
-		"name_by_http": 80, "name_looked_up": 90, "wrong_port 'echo": 50, "wrong_port 'example.test 8080": 100, "literal '203": 100, "literal '0x": 100, "literal '10": 100, "literal '2001": 100, "literal '169": 100, "literal '::ffff:10": 100, "literal '64:": 100, "literal_by_https": 100, "dns_elsewhere '203": 100,
+		"name_by_http": 80, "name_looked_up": 90, "wrong_port 'echo": 50, "wrong_port 'example.test 8080": 100, "literal '203": 100,
+		"literal '0x": 100, "literal '10": 100, "literal '2001": 100, "literal '169": 100, "literal '::ffff:10": 100, "literal '64:": 100,
+		"literal_by_https": 100, "dns_elsewhere '203": 100,
 		"dns_tunnel_by_libc": 100, "udp_443 '203": 100, "unix_socket '\\x00": 100, "tls 'other": 80, "http 'other": 100, "http 'absolute": 50,
 		"http 'second": 100, "http 'two hosts": 50, "smuggle 'second": 100, "redirect 'http' 'http:": 50, "leads_elsewhere 'private": 100,
-		"leads_elsewhere 'nat64": 100, "leads_elsewhere 'loopback'": 100, "leads_elsewhere 'host": 100, "rebind": 100, "many_names": 100, "kept_address": 100,
+		"leads_elsewhere 'nat64": 100, "leads_elsewhere 'loopback'": 100, "leads_elsewhere 'host": 100, "rebind": 100, "many_names": 100,
+		"kept_address": 100,
 	}
 	out, errs, err := w.runAndLog(w.onHost("", append([]string{"python3", file}, slices.Collect(maps.Keys(kinds))...)...))
 	if err != nil {

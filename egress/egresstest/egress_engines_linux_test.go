@@ -87,10 +87,12 @@ func TestSecretInContainers(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
 			a := &api{value: newValue()}
-			w, _ := withEngine(t, engine, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler())})
+			w, _ := withEngine(t, engine, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()),
+				"front.test": a.listen("front.test", http.NotFoundHandler())})
 			w.bind(t, "", "API_KEY", a.value, "--host", bound)
 			code := w.write("secret_engines.sh", secretInContainers)
-			out, errs, err := w.runAndLog(w.onHost("", w.program, "run", "--json", "--processes", "100", "--ram", "1500", code, "--secret", "API_KEY", "--allow", bound,
+			out, errs, err := w.runAndLog(w.onHost("", w.program, "run", "--json", "--processes", "100", "--ram", "1500", code, "--secret",
+				"API_KEY", "--allow", bound,
 				"--allow", "front.test", "--input", w.copyOf("testdata/secret.py"), "--input", w.copyOf("testdata/secret.mjs")))
 			r := parse(t, out)
 			for line := range strings.Lines(r.Stdout) {

@@ -24,14 +24,17 @@ type saw struct {
 func TestSecretStaysOutside(t *testing.T) {
 	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler())})
-	w.serveTLS(&tls.Config{Certificates: []tls.Certificate{w.cert}, NextProtos: []string{"http/1.1"}}, "8443", a.listen(bound, a.ownHandlers()))
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()),
+		"front.test": a.listen("front.test", http.NotFoundHandler())})
+	w.serveTLS(&tls.Config{Certificates: []tls.Certificate{w.cert}, NextProtos: []string{"http/1.1"}}, "8443",
+		a.listen(bound, a.ownHandlers()))
 	const who = ordinary
 	w.bind(t, who, "API_KEY", a.value, "--host", bound, "--host", bound+":8443")
 	out := filepath.Join(w.dir, "out"+who)
 	os.Mkdir(out, 0o777)
 	os.Chmod(out, 0o777)
-	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out, "--", [...]string{"some", "all"}[hosttest.Rounds(0, 1)])
+	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input",
+		w.needles(a.value), "--artifacts", out, "--", [...]string{"some", "all"}[hosttest.Rounds(0, 1)])
 	lines := 0
 	for line := range strings.Lines(r.Stdout) {
 		var s saw

@@ -39,7 +39,8 @@ func (h heard) all() string {
 	user, password, _ := (&http.Request{Header: h.header}).BasicAuth()
 	_, query, _ := strings.Cut(h.uri, "?")
 	query, _ = url.QueryUnescape(query)
-	return user + " " + password + " " + query + " " + fmt.Sprint(h.method, " ", h.uri, " ", h.host, " ", h.header, " ", h.body, " ", h.trailer)
+	return user + " " + password + " " + query + " " + fmt.Sprint(h.method, " ", h.uri, " ", h.host, " ", h.header, " ", h.body, " ",
+		h.trailer)
 }
 
 // takeRequests returns the requests since the last call.
@@ -60,7 +61,8 @@ func (a *api) listen(name string, h http.Handler) http.Handler {
 			io.Copy(io.Discard, r.Body) // curl reports an unread body as a failure
 		}
 		a.mu.Lock()
-		a.seen = append(a.seen, heard{name, r.Proto, r.Method, r.RequestURI, r.Host, r.Header.Clone(), r.Trailer.Clone(), body.String(), r.TLS != nil})
+		a.seen = append(a.seen, heard{name, r.Proto, r.Method, r.RequestURI, r.Host, r.Header.Clone(), r.Trailer.Clone(), body.String(),
+			r.TLS != nil})
 		a.mu.Unlock()
 		h.ServeHTTP(w, r)
 	})

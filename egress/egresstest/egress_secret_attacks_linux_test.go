@@ -29,7 +29,8 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	}
 	a.takeRequests()
 	w.takeEvents()
-	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old, [...]string{"some", "all"}[hosttest.Rounds(0, 1)])
+	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test",
+		"--allow", strict, "--", old, [...]string{"some", "all"}[hosttest.Rounds(0, 1)])
 	if r.Ended != "ok" {
 		t.Fatalf("%+v", r)
 	}
@@ -55,7 +56,8 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 		if strings.Contains(elsewhere.all(), a.value) || strings.Contains(h.all(), required) && h.name != strict {
 			t.Errorf("%s has a value: %.400q", h.name, h.all())
 		}
-		if h.name == strict && (!strings.Contains(h.all(), required) || strings.Contains(strings.ToLower(h.all()), ownKey) || strings.Contains(h.uri, "own") || !h.tls) {
+		if h.name == strict && (!strings.Contains(h.all(), required) || strings.Contains(strings.ToLower(h.all()), ownKey) ||
+			strings.Contains(h.uri, "own") || !h.tls) {
 			t.Errorf("%s was asked without what it requires: %.400q", h.name, h.all())
 		}
 		if h.host != h.name && h.host != h.name+":443" && h.host != "" && h.name != "front.test" {

@@ -41,7 +41,8 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 	serve("8444", with(w.signed(true, "wrong.test", time.Now().Add(day))))
 	serve("8445", with(w.signed(false, bound, time.Now().Add(day))))
 	serve("8446", &tls.Config{Certificates: []tls.Certificate{w.signed(true, bound, time.Now().Add(day))}, MaxVersion: tls.VersionTLS11})
-	serve("8447", &tls.Config{Certificates: []tls.Certificate{w.signed(true, bound, time.Now().Add(day))}, ClientAuth: tls.RequireAnyClientCert})
+	serve("8447", &tls.Config{Certificates: []tls.Certificate{w.signed(true, bound, time.Now().Add(day))},
+		ClientAuth: tls.RequireAnyClientCert})
 	for port, says := range map[string]string{"8448": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain", "8449": ""} {
 		l := w.internet.listen(t, "tcp", ":"+port)
 		go func() {
@@ -71,7 +72,8 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 	w.bind(t, "", "API_KEY", a.value, hosts...)
 	r := w.run("", "secret_certificates.sh", flags...)
 	want := map[string]string{
-		"9443": "200 ok known", "8443": "502 expired", "8444": "502 not " + bound, "8445": "502 unknown authority", "8446": "502 protocol version",
+		"9443": "200 ok known", "8443": "502 expired", "8444": "502 not " + bound, "8445": "502 unknown authority",
+		"8446": "502 protocol version",
 		"8447": "502", "8448": "502", "8449": "502", "8450": "502 refused", "plain-443": "403 over TLS only", "plain-8443": "403 over TLS only",
 	}
 	seen := map[string]bool{}
@@ -116,7 +118,8 @@ func TestSecretAuthorityIsOfOneRun(t *testing.T) {
 	}
 	w.write("first.pem", "-----BEGIN"+ca)
 	second := script("--secret", "API_KEY", "--input", w.path("first.pem"))
-	if !strings.Contains(second.Stdout, "bound: sandboxmcp run CA") || !strings.Contains(second.Stdout, "with the first's: 60") || strings.Contains(second.Stdout, ca) {
+	if !strings.Contains(second.Stdout, "bound: sandboxmcp run CA") || !strings.Contains(second.Stdout, "with the first's: 60") ||
+		strings.Contains(second.Stdout, ca) {
 		t.Errorf("the second sandbox: %s%s", second.Stdout, second.Stderr)
 	}
 	for _, flags := range [][]string{nil, {"--secret", "FREE_KEY"}} {

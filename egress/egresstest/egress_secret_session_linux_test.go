@@ -41,7 +41,8 @@ func (w *world) serve(t *testing.T, flags ...string) *server {
 		s.in.Close()
 		s.cmd.Wait()
 	})
-	s.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	s.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(s.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return s
 }
@@ -118,7 +119,8 @@ func (s *server) cell(session, code string, secrets ...string) string {
 func TestSecretInSessions(t *testing.T) {
 	a := &api{value: newValue()}
 	other := newValue()
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler())})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()),
+		"front.test": a.listen("front.test", http.NotFoundHandler())})
 	w.bind(t, "", "API_KEY", a.value, "--host", bound, "--require")
 	w.bind(t, "", "OTHER_KEY", other, "--host", "front.test")
 	w.write("sandboxmcp.yaml", "egress:\n  allow: ["+bound+", front.test]\n")
@@ -145,11 +147,13 @@ api = "https://exact.example"
 	for _, id := range []string{one, two} {
 		expect("before the secret is leased", s.cell(id, prelude+"print(os.environ.get('API_KEY'), ask(api))"), "None said: ok unknown")
 	}
-	expect("the second cell", s.cell(one, "key = os.environ['API_KEY']; print(key[:11], ask(api, key))", "API_KEY"), "sandboxmcp_ said: ok known")
+	expect("the second cell", s.cell(one, "key = os.environ['API_KEY']; print(key[:11], ask(api, key))", "API_KEY"),
+		"sandboxmcp_ said: ok known")
 	expect("it is required now", s.cell(one, "print(ask(api))"), "said: 403")
 	expect("a later cell", s.cell(one, "print(ask(api, key))"), "said: ok known")
 	expect("the value in an answer", s.cell(one, "print(ask(api, key, '/give?where=body'))"), "REDACTED")
-	expect("another secret, later", s.cell(one, "other = os.environ['OTHER_KEY']; print(ask('https://front.test', other), other == key)", "OTHER_KEY"), "404")
+	expect("another secret, later", s.cell(one, "other = os.environ['OTHER_KEY']; print(ask('https://front.test', other), other == key)",
+		"OTHER_KEY"), "404")
 	expect("the other session", s.cell(two, "print(ask(api))"), "said: ok unknown")
 	placeholder := s.cell(one, "print('it is ' + key + '.')")
 	_, placeholder, _ = strings.Cut(placeholder, "it is ")
@@ -158,7 +162,8 @@ api = "https://exact.example"
 		t.Fatalf("the placeholder: %s", placeholder)
 	}
 	expect("the other session with this one's placeholder", s.cell(two, "print(ask(api, '"+placeholder+"'))"), "said: ok unknown")
-	expect("the other session's own", s.cell(two, "key = os.environ['API_KEY']; print(key != '"+placeholder+"', ask(api, key))", "API_KEY"), "True said: ok known")
+	expect("the other session's own", s.cell(two, "key = os.environ['API_KEY']; print(key != '"+placeholder+"', ask(api, key))", "API_KEY"),
+		"True said: ok known")
 	expect("and this one's beside", s.cell(two, "print(ask(api, '"+placeholder+"'))"), "said: 403")
 	// A thread keeps sending requests while its session ends.
 	expect("a thread", s.cell(one, `
@@ -187,7 +192,8 @@ print('began')
 	s.call("terminate_session", map[string]any{"session_id": one})
 	for i := range 2 {
 		expect("the other goes on", s.cell(two, "for _ in range(20): said = ask(api, key)\nprint(said)"), "said: ok known")
-		if slices.ContainsFunc(a.takeRequests(), func(h heard) bool { return strings.Contains(h.uri, "thread") }) && i > 0 { // one may have been on its way
+		// one may have been on its way
+		if slices.ContainsFunc(a.takeRequests(), func(h heard) bool { return strings.Contains(h.uri, "thread") }) && i > 0 {
 			t.Error("a session that has ended goes on asking")
 		}
 	}
@@ -218,7 +224,8 @@ func TestSecretOlderSession(t *testing.T) {
 	if got := s.cell(old, "import os; print(os.environ['API_KEY'])", "API_KEY"); !strings.Contains(got, "create another session") {
 		t.Errorf("got %s", got)
 	}
-	const code = "import os, urllib.request as u; print(u.urlopen(u.Request('https://exact.example/ok', headers={'X-Api-Key': os.environ['API_KEY']})).read())"
+	const code = "import os, urllib.request as u; print(u.urlopen(u.Request('https://exact.example/ok', headers={'X-Api-Key': " +
+		"os.environ['API_KEY']})).read())"
 	if got := s.cell(s.session(bound), code, "API_KEY"); !strings.Contains(got, "ok known") {
 		t.Errorf("got %s", got)
 	}

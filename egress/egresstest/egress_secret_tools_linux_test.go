@@ -24,12 +24,14 @@ func TestSecretInTools(t *testing.T) {
 	mux.Handle("/tone", a.closed(npm(t)))
 	mux.Handle("/tone.tgz", a.closed(npm(t)))
 	body := newValue()
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, mux), "front.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, _ := io.ReadAll(r.Body)
-		if r.Header.Get("Content-Type") == "application/json" && string(text) == `{"k": "`+body+`"}` || strings.Contains(string(text), "k="+spell("query", body)) {
-			io.WriteString(w, "body known\n")
-		}
-	})})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, mux),
+		"front.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text, _ := io.ReadAll(r.Body)
+			if r.Header.Get("Content-Type") == "application/json" && string(text) == `{"k": "`+body+`"}` ||
+				strings.Contains(string(text), "k="+spell("query", body)) {
+				io.WriteString(w, "body known\n")
+			}
+		})})
 	inputs := []string{"--secret", "API_KEY", "--secret", "BODY_KEY", "--allow", bound, "--allow", "front.test", "--allow", "example.test",
 		"--input", w.copyOf("testdata/secret.py"), "--input", w.copyOf("testdata/secret.mjs")}
 	for _, who := range []string{ordinary, ""}[:hosttest.Rounds(1, 2)] {

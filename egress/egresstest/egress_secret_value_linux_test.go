@@ -39,7 +39,8 @@ func spellings(v string) map[string]string {
 	all := map[string]string{
 		"as it is": v, "hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v))),
 		"page": strings.ReplaceAll(v, "+", "&#43;"), "address": url.QueryEscape(url.QueryEscape(v)),
-		"cut": v[:len(v)-1], "percent": percent(v, "%%%02X"), "small percent": percent(v, "%%%02x"), "small": strings.ToLower(v), "query": url.QueryEscape(v), "path": url.PathEscape(v), "unicode": percent(v, `\u%04x`), "slashes": strings.ReplaceAll(v, "/", `\/`),
+		"cut": v[:len(v)-1], "percent": percent(v, "%%%02X"), "small percent": percent(v, "%%%02x"), "small": strings.ToLower(v),
+		"query": url.QueryEscape(v), "path": url.PathEscape(v), "unicode": percent(v, `\u%04x`), "slashes": strings.ReplaceAll(v, "/", `\/`),
 	}
 	for i, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for at := range 3 {

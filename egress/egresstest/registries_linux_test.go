@@ -68,7 +68,8 @@ func npm(t *testing.T) http.Handler {
 			"name": "tone", "dist-tags": map[string]string{"latest": "1.0.0"},
 			"versions": map[string]any{"1.0.0": map[string]any{
 				"name": "tone", "version": "1.0.0", "main": "index.js",
-				"dist": map[string]any{"tarball": "https://" + r.Host + "/tone.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])},
+				"dist": map[string]any{"tarball": "https://" + r.Host + "/tone.tgz",
+					"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])},
 			}},
 		})
 	})
@@ -94,5 +95,6 @@ func gitSite(t *testing.T, dir string) http.Handler {
 	git("-c", "user.name=test", "-c", "user.email=test@example.test", "commit", "-q", "-m", "first")
 	git("clone", "-q", "--bare", work, filepath.Join(root, "repo.git"))
 	return &cgi.Handler{Path: "/usr/lib/git-core/git-http-backend", Root: "/", Env: []string{
-		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + dir, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}
+		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + dir, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory",
+		"GIT_CONFIG_VALUE_0=*"}}
 }

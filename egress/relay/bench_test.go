@@ -133,7 +133,8 @@ type benched struct {
 
 func benchServe(b *testing.B) benched {
 	s := clearServer(serveBulk)
-	return benched{"plain", newRig(b, setup{server: s}), direct(b, s.Listener.Addr().String(), nil), spliced(b, s.Listener.Addr().String(), nil)}
+	return benched{"plain", newRig(b, setup{server: s}), direct(b, s.Listener.Addr().String(), nil),
+		spliced(b, s.Listener.Addr().String(), nil)}
 }
 
 func benchSecure(b *testing.B) benched {

@@ -92,7 +92,8 @@ func TestRequire(t *testing.T) {
 			r.Header[name] = values
 		}
 		res, body := g.send(1, r)
-		if c.passes && res.StatusCode != 200 || !c.passes && (res.StatusCode != 403 || h.count > 0 || res.Header.Get(refusedHeader) == "" || len(g.allRefusals()) != 1) {
+		if c.passes && res.StatusCode != 200 || !c.passes && (res.StatusCode != 403 || h.count > 0 || res.Header.Get(refusedHeader) == "" ||
+			len(g.allRefusals()) != 1) {
 			t.Errorf("%q %q: %s %q", c.query, c.header, res.Status, body)
 		}
 		if strings.Contains(strings.Join(g.allRefusals(), ""), "mine") {
@@ -175,7 +176,8 @@ func FuzzReplace(f *testing.F) {
 			return
 		}
 		for name, s := range map[string]spelling{"form": inForm, "json": inJSON, "text": inText} {
-			fill := &substitution{secrets: []Secret{{Name: "A", Placeholder: placeholder}}, values: []string{v}, found: make([]bool, 1), bytesLeft: maxBody}
+			fill := &substitution{secrets: []Secret{{Name: "A", Placeholder: placeholder}}, values: []string{v}, found: make([]bool, 1),
+				bytesLeft: maxBody}
 			got, err := fill.replace(text, s)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -191,7 +193,8 @@ func FuzzReplace(f *testing.F) {
 				continue
 			}
 			after, err := url.PathUnescape(got)
-			if want := strings.ReplaceAll(before, placeholder, v); err != nil || after != want || fill.found[0] != strings.Contains(before, placeholder) {
+			if want := strings.ReplaceAll(before, placeholder, v); err != nil || after != want ||
+				fill.found[0] != strings.Contains(before, placeholder) {
 				t.Errorf("%s of %q: got %q, want %q, %v", name, text, after, want, err)
 			}
 		}

@@ -52,7 +52,8 @@ func TestPutIn(t *testing.T) {
 	var h heard
 	bothSides(t, lease(nil), h.serve, func(t *testing.T, g *rig, major int) {
 		escaped := "%73" + placeholder[1:]
-		r := g.request("POST", "/path/"+placeholder+"?key="+placeholder+"&again=x"+escaped+"&"+placeholder+"=1&other=%zz;a", strings.NewReader(placeholder))
+		r := g.request("POST", "/path/"+placeholder+"?key="+placeholder+"&again=x"+escaped+"&"+placeholder+"=1&other=%zz;a",
+			strings.NewReader(placeholder))
 		r.Header.Set("Authorization", "Bearer "+placeholder)
 		r.Header.Set("X-Name-It", "x") // header names stay unchanged
 		r.Header.Set("X-"+placeholder, "1")
@@ -135,7 +136,8 @@ func TestBodies(t *testing.T) {
 		for _, c := range []struct{ kind, sent, want string }{
 			{"application/json; charset=utf-8", `{"key":"` + placeholder + `"}`, `{"key":"` + escapeJSON(value) + `"}`},
 			{"application/vnd.api+json", placeholder, escapeJSON(value)},
-			{"application/x-www-form-urlencoded", "a=%73" + placeholder[1:] + "&b=" + placeholder, "a=" + percentEncode(value) + "&b=" + percentEncode(value)},
+			{"application/x-www-form-urlencoded", "a=%73" + placeholder[1:] + "&b=" + placeholder, "a=" + percentEncode(value) + "&b=" +
+				percentEncode(value)},
 			{"text/plain", "a" + placeholder + "%73" + placeholder[1:], "a" + value + "%73" + placeholder[1:]},
 			{"", placeholder + placeholder, value + value},
 			{"application/grpc+proto", placeholder, placeholder},
@@ -250,7 +252,8 @@ func TestOtherNamesGetNothing(t *testing.T) {
 		{server: secureServer(t, true, h.serve), config: l.config(), secure: true, port: 8443},
 	} {
 		g := newRig(t, s)
-		if res := send(g, "POST"); s.secure == (res.StatusCode == 200) && leaked(h.all()) || !s.secure && (leaked(h.all()) || h.body != placeholder) {
+		if res := send(g, "POST"); s.secure == (res.StatusCode == 200) && leaked(h.all()) || !s.secure &&
+			(leaked(h.all()) || h.body != placeholder) {
 			t.Errorf("%s, the name heard\n%s", res.Status, h.all())
 		}
 	}
@@ -408,15 +411,18 @@ func TestAnswers(t *testing.T) {
 		status int
 		want   string
 	}{
-		"plain":            {"GET", answer{body: same}, 200, "<" + mark + ">"},
-		"gzip":             {"GET", answer{encoding: "gzip", body: func(v string) string { return gz(same(v)) }}, 200, "<" + mark + ">"},
-		"x-gzip":           {"GET", answer{encoding: "X-Gzip", body: func(v string) string { return gz(same(v)) }}, 200, "<" + mark + ">"},
-		"deflate":          {"GET", answer{encoding: "deflate", body: func(v string) string { return zl(same(v)) }}, 200, "<" + mark + ">"},
-		"raw deflate":      {"GET", answer{encoding: "deflate", body: func(v string) string { return fl(same(v)) }}, 200, "<" + mark + ">"},
-		"brotli":           {"GET", answer{encoding: "br", body: same}, 502, "hides what is in it"},
-		"twice":            {"GET", answer{encoding: "gzip, gzip", body: func(v string) string { return gz(gz(same(v))) }}, 502, "hides what is in it"},
-		"part of gzip":     {"GET", answer{status: 206, encoding: "gzip", body: func(v string) string { return gz(same(v)) }}, 502, "a part of something"},
-		"part":             {"GET", answer{status: 206, body: same, header: http.Header{"Content-Range": {"bytes 1-2/3"}}}, 206, "<" + mark + ">"},
+		"plain":       {"GET", answer{body: same}, 200, "<" + mark + ">"},
+		"gzip":        {"GET", answer{encoding: "gzip", body: func(v string) string { return gz(same(v)) }}, 200, "<" + mark + ">"},
+		"x-gzip":      {"GET", answer{encoding: "X-Gzip", body: func(v string) string { return gz(same(v)) }}, 200, "<" + mark + ">"},
+		"deflate":     {"GET", answer{encoding: "deflate", body: func(v string) string { return zl(same(v)) }}, 200, "<" + mark + ">"},
+		"raw deflate": {"GET", answer{encoding: "deflate", body: func(v string) string { return fl(same(v)) }}, 200, "<" + mark + ">"},
+		"brotli":      {"GET", answer{encoding: "br", body: same}, 502, "hides what is in it"},
+		"twice": {"GET", answer{encoding: "gzip, gzip", body: func(v string) string { return gz(gz(same(v))) }}, 502,
+			"hides what is in it"},
+		"part of gzip": {"GET", answer{status: 206, encoding: "gzip", body: func(v string) string { return gz(same(v)) }}, 502,
+			"a part of something"},
+		"part": {"GET", answer{status: 206, body: same, header: http.Header{"Content-Range": {"bytes 1-2/3"}}}, 206,
+			"<" + mark + ">"},
 		"HEAD":             {"HEAD", answer{encoding: "br", body: same}, 200, ""},
 		"empty":            {"GET", answer{encoding: "br", body: func(string) string { return "" }}, 200, ""},
 		"error":            {"GET", answer{status: 401, body: same}, 401, "<" + mark + ">"},

@@ -238,7 +238,8 @@ https.get({host: "127.0.0.1", port, servername: "` + host + `", ca, path: "/node
 	}{
 		"curl": {[]string{"curl", "-sS", "--connect-to", host + ":443:127.0.0.1:" + port, "--cacert", ca, "-H", "X-Key: " + placeholder,
 			"https://" + host + "/curl"}, []string{"GET /curl\nHost: " + host}},
-		"curl 1.1": {[]string{"curl", "-sS", "--http1.1", "--connect-to", host + ":443:127.0.0.1:" + port, "--cacert", ca, "-H", "X-Key: " + placeholder,
+		"curl 1.1": {[]string{"curl", "-sS", "--http1.1", "--connect-to", host + ":443:127.0.0.1:" + port, "--cacert", ca, "-H",
+			"X-Key: " + placeholder,
 			"--compressed", "-d", "body", "https://" + host + "/curl"}, []string{"POST /curl\nHost: " + host, "\n\nbody"}},
 		"python3": {[]string{"python3", "-c", python, port, ca}, []string{"GET /py\nHost: " + host}},
 		"node":    {[]string{"node", "-e", node, "--", port, ca}, []string{"GET /node\nHost: " + host, "GET /node2\nHost: " + host}},

@@ -142,7 +142,8 @@ func TestKeepAlive(t *testing.T) {
 	if len(res) != len(methods) {
 		t.Fatalf("got %d answers", len(res))
 	}
-	if bodies[0] != "12345" || res[2].ContentLength != 5 || res[3].StatusCode != 204 || res[4].StatusCode != 304 || res[4].Header.Get("Etag") == "" {
+	if bodies[0] != "12345" || res[2].ContentLength != 5 || res[3].StatusCode != 204 || res[4].StatusCode != 304 ||
+		res[4].Header.Get("Etag") == "" {
 		t.Errorf("got %q, HEAD %d, %s, %s", bodies[0], res[2].ContentLength, res[3].Status, res[4].Status)
 	}
 	if !strings.HasSuffix(bodies[1], "\n\nabc") || !strings.HasPrefix(bodies[5], "OPTIONS *\n") || !strings.HasSuffix(bodies[6], "\n\nabcde") {
@@ -345,7 +346,8 @@ func TestNameFails(t *testing.T) {
 		want    string
 		refused bool
 	}{
-		"unreachable": {func(context.Context) (net.Conn, error) { return nil, errUnreachable }, 502, "connect to api.example.com:80: no route to it", false},
+		"unreachable": {func(context.Context) (net.Conn, error) { return nil, errUnreachable }, 502,
+			"connect to api.example.com:80: no route to it", false},
 		"refused address": {func(context.Context) (net.Conn, error) {
 			return nil, fmt.Errorf("10.0.0.1 is private: %w", ErrRefused)
 		}, 403, "sandboxmcp: 10.0.0.1 is private: refused\n", true},

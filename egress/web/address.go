@@ -105,7 +105,8 @@ func redirectTarget(r *http.Response, at *url.URL) (*url.URL, error) {
 		return nil, refused("%s redirects: %v", at.Hostname(), err)
 	}
 	if at.Scheme == "https" && next.Scheme == "http" {
-		return nil, refused("%s redirects from https to %s, which is not encrypted: name that address itself if it is meant", at.Hostname(), quoteBrief(next.String()))
+		return nil, refused("%s redirects from https to %s, which is not encrypted: name that address itself if it is meant", at.Hostname(),
+			quoteBrief(next.String()))
 	}
 	return next, nil
 }

@@ -86,7 +86,8 @@ type Found struct {
 }
 
 // Search queries the engines in order until one answers. read parses the engine's page.
-func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
+func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer,
+	error)) (Found, error) {
 	var f Found
 	for _, e := range s.all {
 		results, why, err := e.runQuery(ctx, c, t, q, read)
@@ -108,7 +109,8 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 }
 
 // runQuery runs a query. It returns the results, or the reason why the engine did not answer; an error is one of read.
-func (e searchEngine) runQuery(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) ([]engine.Result, string, error) {
+func (e searchEngine) runQuery(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer,
+	error)) ([]engine.Result, string, error) {
 	var header http.Header
 	if e.key != nil {
 		key, err := e.key()

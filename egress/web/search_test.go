@@ -37,7 +37,9 @@ func newStreet(t *testing.T, names ...string) *street {
 
 func (s *street) search(q Query) (Found, error) {
 	s.t.Helper()
-	return s.Search(s.t.Context(), s.town.client(), &Trip{}, q, func(_ context.Context, q reader.Question) (reader.Answer, error) { return reader.Read(q), nil })
+	return s.Search(s.t.Context(), s.town.client(), &Trip{}, q, func(_ context.Context, q reader.Question) (reader.Answer, error) {
+		return reader.Read(q), nil
+	})
 }
 
 // TestKey sends the key to Brave, but not to SearXNG or to the target of Brave's redirects.
@@ -97,7 +99,8 @@ func TestNobodyAnswers(t *testing.T) {
 	if f, err := s.search(Query{Text: "x"}); err != nil || f.Engine != "searxng" {
 		t.Errorf("%+v %v", f, err)
 	}
-	if _, err := (&Engines{}).Search(t.Context(), s.town.client(), &Trip{}, Query{}, nil); err == nil || !strings.Contains(err.Error(), "web.searxng") {
+	if _, err := (&Engines{}).Search(t.Context(), s.town.client(), &Trip{}, Query{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "web.searxng") {
 		t.Errorf("%v", err)
 	}
 }
@@ -124,7 +127,8 @@ func TestNewEngines(t *testing.T) {
 	key := func() ([]byte, error) { return nil, nil }
 	c := EngineConfig{SearXNG: "http://searx.example:8080/search/", BraveKey: key, Policy: w.policy()}
 	e, err := NewEngines(c)
-	if err != nil || len(e.all) != 2 || e.all[0].key != nil || e.all[0].at != "http://searx.example:8080/search?categories=general&format=json&q=" ||
+	if err != nil || len(e.all) != 2 || e.all[0].key != nil ||
+		e.all[0].at != "http://searx.example:8080/search?categories=general&format=json&q=" ||
 		e.all[1].at != "https://api.search.brave.com/res/v1/web/search?count=20&q=" {
 		t.Errorf("%+v %v", e, err)
 	}
@@ -148,11 +152,13 @@ func TestNewEngines(t *testing.T) {
 // TestSearXNGByAddress checks the remedy for a SearXNG that runs on this machine.
 func TestSearXNGByAddress(t *testing.T) {
 	for _, at := range []string{"http://127.0.0.1:8080", "http://localhost:8080/", "http://[::1]:8080"} {
-		if _, err := NewEngines(EngineConfig{SearXNG: at}); err == nil || !strings.Contains(err.Error(), "hosts file") || !strings.Contains(err.Error(), "egress.networks") {
+		if _, err := NewEngines(EngineConfig{SearXNG: at}); err == nil || !strings.Contains(err.Error(), "hosts file") ||
+			!strings.Contains(err.Error(), "egress.networks") {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	if e, err := NewEngines(EngineConfig{SearXNG: "http://searx.example:8080/sub/"}); err != nil || !strings.HasPrefix(e.all[0].at, "http://searx.example:8080/sub/search?") {
+	if e, err := NewEngines(EngineConfig{SearXNG: "http://searx.example:8080/sub/"}); err != nil ||
+		!strings.HasPrefix(e.all[0].at, "http://searx.example:8080/sub/search?") {
 		t.Errorf("%+v %v", e, err)
 	}
 }

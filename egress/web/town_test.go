@@ -99,7 +99,8 @@ func (w *town) policy() egress.Policy {
 
 // client returns a client that reaches loopback, and keeps 1 MiB of a body.
 func (w *town) client() *Client {
-	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Roots: w.authority.Pool(), MaxBytes: 1 << 20})
+	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Roots: w.authority.Pool(), MaxBytes: 1 << 20})
 }
 
 func (w *town) fetchPage(address string) (*Response, *Trip, error) {

@@ -76,7 +76,8 @@ func (t *Trip) checkAddress(ctx context.Context, policy egress.Policy, at *url.U
 
 // dial returns the dial function of a call's transport. Its connections end with the call, since a transport keeps an
 // HTTP/2 connection after a cancelled response. It decides again, about the address that the transport really dials.
-func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.Policy) func(context.Context, string, string) (net.Conn, error) {
+func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.Policy) func(context.Context, string, string) (net.Conn,
+	error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, digits, err := net.SplitHostPort(address)
 		if err != nil {

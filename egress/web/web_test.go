@@ -33,10 +33,12 @@ func TestGet(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	r, trip, err := w.fetchPage(cleartext + "/page#part")
-	if err != nil || r.Status != 404 || !strings.HasPrefix(string(r.Body), "not plain.example:") || r.URL.String() != cleartext+"/page" || r.Cut {
+	if err != nil || r.Status != 404 || !strings.HasPrefix(string(r.Body), "not plain.example:") || r.URL.String() != cleartext+"/page" ||
+		r.Cut {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if got.Get("Cookie") != "" || got.Get("Authorization") != "" || got.Get("Referer") != "" || !strings.Contains(got.Get("User-Agent"), "sandboxmcp") {
+	if got.Get("Cookie") != "" || got.Get("Authorization") != "" || got.Get("Referer") != "" ||
+		!strings.Contains(got.Get("User-Agent"), "sandboxmcp") {
 		t.Errorf("sent %v", got)
 	}
 	c := trip.Contacts()
@@ -49,7 +51,8 @@ func TestGet(t *testing.T) {
 	if r, trip, err = w.fetchPage(away); err != nil || r.URL.String() != safe+"/x" || len(trip.Contacts()) != 2 {
 		t.Errorf("%+v %v %v", r, trip.Contacts(), err)
 	}
-	if r, _, err = w.fetchPage(strings.Replace(umlaut, "xn--bcher-kva", "BÜCHER", 1)); err != nil || !strings.HasPrefix(string(r.Body), "xn--bcher-kva.example") {
+	if r, _, err = w.fetchPage(strings.Replace(umlaut, "xn--bcher-kva", "BÜCHER", 1)); err != nil ||
+		!strings.HasPrefix(string(r.Body), "xn--bcher-kva.example") {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -126,7 +129,8 @@ func TestAttacks(t *testing.T) {
 	if _, _, err := w.fetchPage(wrong); errors.As(err, new(*Refused)) {
 		t.Errorf("a wrong certificate is policy: %v", err)
 	}
-	if _, trip, err := w.fetchPage(to + "?to=http://private.example/"); !errors.As(err, new(*Refused)) || len(trip.Contacts()) != 2 || !trip.Contacts()[1].Failed {
+	if _, trip, err := w.fetchPage(to + "?to=http://private.example/"); !errors.As(err, new(*Refused)) || len(trip.Contacts()) != 2 ||
+		!trip.Contacts()[1].Failed {
 		t.Errorf("%v, contacts %v", err, trip.Contacts())
 	}
 }
@@ -146,7 +150,8 @@ func TestBadHeaders(t *testing.T) {
 		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", strings.Repeat("b", n))
 	})
 	for n := 0; n < 1200; n += 20 {
-		if _, _, err := w.fetchPage(base + "?" + strconv.Itoa(n)); err == nil || !strings.HasPrefix(err.Error(), "read bad.example: ") || len(err.Error()) > 300 {
+		if _, _, err := w.fetchPage(base + "?" + strconv.Itoa(n)); err == nil || !strings.HasPrefix(err.Error(), "read bad.example: ") ||
+			len(err.Error()) > 300 {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
@@ -309,7 +314,8 @@ func TestTrip(t *testing.T) {
 	})
 	full := errors.New("disk full")
 	trip := &Trip{Record: func(context.Context, egress.Decision) error { return full }}
-	if _, err := w.client().Get(t.Context(), trip, w.policy(), base); !errors.Is(err, full) || reached.Load() != 0 || !errors.As(err, new(*Unrecorded)) {
+	if _, err := w.client().Get(t.Context(), trip, w.policy(), base); !errors.Is(err, full) || reached.Load() != 0 ||
+		!errors.As(err, new(*Unrecorded)) {
 		t.Errorf("%v, reached %d times", err, reached.Load())
 	}
 	no := errors.New("no")

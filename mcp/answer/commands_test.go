@@ -15,8 +15,10 @@ func TestCommands(t *testing.T) {
 		want string
 	}{
 		{approval.Question{Kind: approval.Egress, What: "a.example.com", Namespace: "own"}, "sandboxmcp egress a.example.com --for 1h"},
-		{approval.Question{Kind: approval.Host, What: "run git log '*'", Namespace: "own"}, `sandboxmcp host access allow 'git log '\''*'\''' --for 1h`},
-		{approval.Question{Kind: approval.Host, What: "read /srv", Namespace: "n"}, "sandboxmcp host access allow /srv --kind read --for 1h --namespace n"},
+		{approval.Question{Kind: approval.Host, What: "run git log '*'", Namespace: "own"},
+			`sandboxmcp host access allow 'git log '\''*'\''' --for 1h`},
+		{approval.Question{Kind: approval.Host, What: "read /srv", Namespace: "n"},
+			"sandboxmcp host access allow /srv --kind read --for 1h --namespace n"},
 		{approval.Question{Kind: approval.Host, What: "run a\x1b[2J", Namespace: "n"}, "sandboxmcp approve I"},
 		{approval.Question{Kind: approval.Egress, What: "a.example.com", Namespace: "n", Session: "s"}, "sandboxmcp egress approve I"},
 		{approval.Question{Kind: approval.Package, What: "python: a", Namespace: "n"}, "sandboxmcp approve I"},

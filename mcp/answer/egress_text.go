@@ -40,9 +40,11 @@ func (t *runReport) writeEgress() {
 		t.writeLine("egress was refused to %s", Count(left, "more host"))
 	}
 	if len(ask) > 0 && t.f.Refused == nil { // otherwise the refusal says what to do
-		t.writeLine("what to do: request_egress asks a person for %s; after approval, name it in allowed_domains of the next call; or do without it", strings.Join(ask, ", "))
+		t.writeLine("what to do: request_egress asks a person for %s; after approval, name it in allowed_domains of the next call; or "+
+			"do without it", strings.Join(ask, ", "))
 		if t.s.Asks {
-			typed := Commands(approval.Question{Kind: approval.Egress, What: ask[0], Namespace: t.res.Namespace, For: approval.DefaultFor}, t.s.Namespace)
+			typed := Commands(approval.Question{Kind: approval.Egress, What: ask[0], Namespace: t.res.Namespace, For: approval.DefaultFor},
+				t.s.Namespace)
 			t.writeLine("  or a person types: %s", typed[len(typed)-1])
 		}
 	}

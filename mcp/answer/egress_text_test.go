@@ -13,7 +13,8 @@ func TestEgressIsBounded(t *testing.T) {
 	var s Renderer
 	var all []egress.Record
 	for i := range 3000 {
-		all = append(all, egress.Record{Decision: egress.Decision{Name: fmt.Sprintf("h%d.example", i), Port: 443, Allowed: true, Failed: i == 2000}, Count: 1})
+		all = append(all, egress.Record{Decision: egress.Decision{Name: fmt.Sprintf("h%d.example", i), Port: 443, Allowed: true,
+			Failed: i == 2000}, Count: 1})
 	}
 	all = append(all, egress.Record{Decision: egress.Decision{Name: "last.example", Port: 443, Reason: "no"}})
 	f := s.Run(pipeline.Outcome{Egress: all}, nil).Facts.(*RunFacts)

@@ -51,11 +51,13 @@ func ReceiptText(envelope []byte) (string, error) {
 			line("egress", "and %s", Count(len(r.Egress)-i+r.EgressUnlisted, "more host"))
 			break
 		}
-		line("egress", "%s, %s", HostOf(egress.Decision{Name: c.Name, Port: c.Port}), map[bool]string{true: "allowed", false: "refused"}[c.Allowed])
+		line("egress", "%s, %s", HostOf(egress.Decision{Name: c.Name, Port: c.Port}),
+			map[bool]string{true: "allowed", false: "refused"}[c.Allowed])
 	}
 	line("stdout", "%d bytes, SHA-256 %s", r.StdoutBytes, r.StdoutSHA256)
 	line("stderr", "%d bytes, SHA-256 %s", r.StderrBytes, r.StderrSHA256)
-	response.Subject = slices.DeleteFunc(response.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 }) // a run without artifacts has only its code as subject
+	// a run without artifacts has only its code as subject
+	response.Subject = slices.DeleteFunc(response.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 })
 	for i, one := range response.Subject {
 		if i == MaxEntries {
 			line("artifacts", "and %s", Count(len(response.Subject)-i+r.ArtifactsUnlisted, "more file"))

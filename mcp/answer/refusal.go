@@ -52,7 +52,8 @@ func Explain(tool string, err error) Refusal {
 	case errors.As(err, &stopped):
 		return explainStopped(tool, stopped)
 	case errors.As(err, &refused): // from probes: the pipeline wraps those of runs
-		return explainStopped(tool, &pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: refused.Remedy, Denied: true})
+		return explainStopped(tool, &pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason,
+			Remedy: refused.Remedy, Denied: true})
 	case errors.Is(err, session.ErrUnknown):
 		return Refusal{Reason: err.Error(), Denied: true,
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
@@ -71,7 +72,8 @@ func Explain(tool string, err error) Refusal {
 		return Refusal{Reason: audit.FaultText, Stage: pipeline.StageAudit, Remedy: pipeline.SeeServerLog}
 	}
 	reason, do := remedy.Split(err)
-	return Refusal{Reason: pipeline.HideDisk(reason, err), Remedy: cmp.Or(do.In(WordsOf(tool)), "try again; if it persists, tell the operator of sandboxmcp")}
+	return Refusal{Reason: pipeline.HideDisk(reason, err),
+		Remedy: cmp.Or(do.In(WordsOf(tool)), "try again; if it persists, tell the operator of sandboxmcp")}
 }
 
 // explainStopped returns the refusal for a request that the pipeline refused or failed to run.

@@ -16,7 +16,8 @@ import (
 func (s Renderer) Run(res pipeline.Outcome, err error) *Answer {
 	all := &RunFacts{Outcome: Outcome{
 		RunIdentity: RunIdentity{
-			RequestID: res.ID, State: "done", Namespace: res.Namespace, SessionID: res.Session, Language: res.Language, Backend: res.Backend, Profile: res.Profile,
+			RequestID: res.ID, State: "done", Namespace: res.Namespace, SessionID: res.Session, Language: res.Language, Backend: res.Backend,
+			Profile: res.Profile,
 		},
 		runEnd: runEnd{Ended: res.Ended, Signal: res.Signal, Limit: res.Limit, LimitsHit: res.Hit},
 		runOutput: runOutput{
@@ -191,7 +192,8 @@ const ChangesName = "changes.diff"
 
 // AskChanges says how an agent has a change set applied.
 func AskChanges(id string) string {
-	return fmt.Sprintf("get_artifacts with request_id %q and name %q shows it; request_host_access with kind changes and pattern %q asks a person to apply it", id, ChangesName, id)
+	return fmt.Sprintf("get_artifacts with request_id %q and name %q shows it; request_host_access with kind changes and pattern %q asks a "+
+		"person to apply it", id, ChangesName, id)
 }
 
 func (t *runReport) writeChanges() {

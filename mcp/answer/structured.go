@@ -19,15 +19,20 @@ func seenClients() []seenClient {
 	return []seenClient{
 		{"claude-code", "2.1.280, September 2026: structuredContent as JSON instead of content, images too; what is long goes into a file, " +
 			"with the first 2 kB of it. anthropics/claude-code#79944, #54737", false},
-		{"codex-mcp-client", "0.169, and the source of its FunctionCallOutputPayload: structuredContent as JSON instead of content, images too. " +
+		{"codex-mcp-client", "0.169, and the source of its FunctionCallOutputPayload: structuredContent as JSON instead of content, " +
+			"images too. " +
 			"openai/codex#38287", false},
-		{"opencode", "1.18, and its source of June 2026 (mcp/catalog.ts): structuredContent as JSON instead of content, images too; of an error the text. " +
+		{"opencode", "1.18, and its source of June 2026 (mcp/catalog.ts): structuredContent as JSON instead of content, images too; of an " +
+			"error the text. " +
 			"anomalyco/opencode#32074", false},
-		{"visual studio code", "source of mcpLanguageModelToolContribution.ts: structuredContent as JSON instead of text; images and links stay", false},
+		{"visual studio code", "source of mcpLanguageModelToolContribution.ts: structuredContent as JSON instead of text; images and links stay",
+			false},
 		{"gemini-cli-mcp-client", "0.61, and the source of 0.56 (mcp-tool.ts): content with images; structuredContent is not read", false},
-		{"mcporter", "source of 0.7.4 (result-utils.ts): prints the text; of structuredContent only what is called json, data or markdown, instead of it", false},
+		{"mcporter", "source of 0.7.4 (result-utils.ts): prints the text; of structuredContent only what is called json, data or markdown, " +
+			"instead of it", false},
 		{"mcp", "the Python SDK's default name: both reach the program, and what that hands on is not known", false},
-		{"inspector-", "MCP Inspector, source of 2.3.0 (ToolResultPanel.tsx): shows each block of content, and structuredContent beside it", true},
+		{"inspector-", "MCP Inspector, source of 2.3.0 (ToolResultPanel.tsx): shows each block of content, and structuredContent beside it",
+			true},
 		{"mcp-inspector", "the same, by the name that its core has", true},
 	}
 }

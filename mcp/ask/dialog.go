@@ -23,7 +23,8 @@ func choices(q approval.Question) []choice {
 	if q.Session != "" {
 		all = append(all, choice{"allow_session", "Allow for this session", approval.ScopeSession})
 	}
-	return append(all, choice{"allow_time", fmt.Sprintf("Allow for %s in namespace %s", answer.Duration(q.For), q.Namespace), approval.ScopeTime})
+	return append(all, choice{"allow_time", fmt.Sprintf("Allow for %s in namespace %s", answer.Duration(q.For), q.Namespace),
+		approval.ScopeTime})
 }
 
 // readChoice returns the user's answer to q; false means no answer.

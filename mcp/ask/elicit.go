@@ -39,12 +39,14 @@ const question = "approval"
 func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question) (*answer.Answer, error) {
 	if s.Approvals == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
-			Reason: "nobody can be asked: approvals are off on this server", Remedy: pipeline.Remedy{"do without it, or have the operator allow it in the configuration"}}
+			Reason: "nobody can be asked: approvals are off on this server",
+			Remedy: pipeline.Remedy{"do without it, or have the operator allow it in the configuration"}}
 	}
 	q.Client = m.ClientName()
 	p, err := s.Approvals.Open(ctx, q)
 	if errors.Is(err, approval.ErrFull) {
-		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: pipeline.Remedy{"have a person answer them: sandboxmcp approvals lists them"}}
+		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(),
+			Remedy: pipeline.Remedy{"have a person answer them: sandboxmcp approvals lists them"}}
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +167,8 @@ func (s Asker) outcomeOf(p *approval.Pending) *answer.Answer {
 
 // decided returns the tool's answer to an answered question.
 func (s Asker) decided(p *approval.Pending, a approval.Answer) *answer.Answer {
-	f := &ApprovalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: safetext.Model(a.Reason)}
+	f := &ApprovalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace,
+		Reason: safetext.Model(a.Reason)}
 	if !a.Allowed {
 		return &answer.Answer{Text: deniedText(p.Question, a, answer.Commands(p.Question, s.Namespace)[1:]), Facts: f}
 	}

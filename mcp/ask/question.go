@@ -96,7 +96,8 @@ func deniedText(q approval.Question, a approval.Answer, unasked []string) string
 	case len(unasked) == 0:
 		return text + "\nwhat to do: do without it, or call again when a person is there to answer"
 	}
-	return text + "\nwhat to do: do without it, or call again when a person is there to answer; or have a person type, at any time\n  " + unasked[0]
+	return text + "\nwhat to do: do without it, or call again when a person is there to answer; or have a person type, at any time\n  " +
+		unasked[0]
 }
 
 func pendingText(q approval.Question, f *ApprovalFacts, commands []string) string {
@@ -105,7 +106,8 @@ func pendingText(q approval.Question, f *ApprovalFacts, commands []string) strin
 		one = " one of these"
 	}
 	return strings.Join([]string{
-		fmt.Sprintf("pending: nobody has answered yet %s; it is denied automatically at %s", fmt.Sprintf(phrasesOf(q.Kind).open, q.What), f.Until),
+		fmt.Sprintf("pending: nobody has answered yet %s; it is denied automatically at %s", fmt.Sprintf(phrasesOf(q.Kind).open, q.What),
+			f.Until),
 		fmt.Sprintf("what to do: have a person type%s, and call this tool with the same arguments again to learn the answer:", one),
 		"  " + strings.Join(commands, "\n  "),
 	}, "\n")

@@ -72,8 +72,10 @@ var unsupported = map[string]string{
 	"volumes":   "volumes are not supported: write files into the sandbox and read them from there",
 	"secrets":   "secrets are not supported: a person adds them with sandboxmcp vault add, for use with sandboxmcp's own API",
 	"logs":      "logs are not supported: sandboxmcp audit shows the audit log",
-	"teams":     "teams are not supported: a token has namespaces instead", "nodes": "nodes are not supported: this server is a single machine", "admin": "administration is on the command line only",
-	"api-keys": "a person creates tokens with sandboxmcp token create", "access-tokens": "a person creates tokens with sandboxmcp token create",
+	"teams":     "teams are not supported: a token has namespaces instead",
+	"nodes":     "nodes are not supported: this server is a single machine", "admin": "administration is on the command line only",
+	"api-keys":      "a person creates tokens with sandboxmcp token create",
+	"access-tokens": "a person creates tokens with sandboxmcp token create",
 }
 
 // notServed refuses unsupported and unknown paths.

@@ -95,8 +95,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if q.Timeout != nil {
 		seconds = *q.Timeout
 	}
-	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
-		runtime: runtime, internet: q.InternetAccess, network: q.Network}
+	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata,
+		autoPause: q.AutoPause,
+		runtime:   runtime, internet: q.InternetAccess, network: q.Network}
 	if err := s.startNew(r, b, files, seconds); err != nil {
 		return err
 	}

@@ -30,8 +30,9 @@ type Config struct {
 	// Namespace is the only namespace that callers may use. With "", each caller uses its first one.
 	Namespace string
 	Templates map[string]Template // added to the builtin ones, or replacing them
-	Domain    string              // ports of sandboxes are at PORT-ID.Domain, for everyone who knows the name unless the owner requires a token; "" publishes none
-	Wall      time.Duration       // maximum run time of code; 0 is the default of runs
+	// ports of sandboxes are at PORT-ID.Domain, for everyone who knows the name unless the owner requires a token; "" publishes none
+	Domain string
+	Wall   time.Duration // maximum run time of code; 0 is the default of runs
 }
 
 // Server serves E2B's SDKs. Its methods may be called concurrently.
@@ -86,7 +87,8 @@ const (
 const filesPath = "/files"
 
 // roots are the first elements of the control plane's paths, without a version.
-var roots = []string{"sandboxes", "templates", "snapshots", "volumes", "secrets", "teams", "nodes", "admin", "api-keys", "access-tokens", "health"}
+var roots = []string{"sandboxes", "templates", "snapshots", "volumes", "secrets", "teams", "nodes", "admin", "api-keys", "access-tokens",
+	"health"}
 
 // Owns reports whether a request belongs to E2B's protocol or to a sandbox's port.
 func (s *Server) Owns(r *http.Request) bool {
@@ -241,12 +243,14 @@ func (s *Server) contextOf(ctx context.Context, b *Sandbox, p *pass) (context.Co
 	ctx, done, holds := s.cfg.Identities.Watch(ctx, owner)
 	if !holds {
 		done(nil)
-		return nil, nil, &door.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list lists the tokens"}
+		return nil, nil, &door.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid",
+			Hint: "sandboxmcp token list lists the tokens"}
 	}
 	return pipeline.WithCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }
 
 // noSandbox answers as E2B's proxy does for an unknown sandbox: the SDKs conclude from the status that it has ended.
 func noSandbox(w http.ResponseWriter, id string, port int) {
-	door.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
+	door.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port,
+		"code": http.StatusBadGateway})
 }

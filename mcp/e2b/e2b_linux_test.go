@@ -59,13 +59,15 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()), Egress: pipeline.Egress{Policy: policy}}
+	cfg := pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()),
+		Egress: pipeline.Egress{Policy: policy}}
 	if change != nil {
 		change(&cfg)
 	}
 	p := pipeline.New(cfg)
 	tokens := identity.OpenTokens(filepath.Join(dir))
-	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Wall: time.Hour, Templates: map[string]Template{"mine": {}, "project": {Workspace: "app"}}})
+	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Wall: time.Hour,
+		Templates: map[string]Template{"mine": {}, "project": {Workspace: "app"}}})
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -173,7 +175,8 @@ func TestSandboxes(t *testing.T) {
 		t.Helper()
 		r.call(key, "GET", "/sandboxes/"+m.ID, "").into(t, &d)
 	}
-	if get(); d.ID != m.ID || d.Template != "base" || d.State != "running" || d.Memory < 1 || d.Metadata["user"] != "a b&c" || d.Ends.Sub(d.Started) != time.Minute {
+	if get(); d.ID != m.ID || d.Template != "base" || d.State != "running" || d.Memory < 1 || d.Metadata["user"] != "a b&c" ||
+		d.Ends.Sub(d.Started) != time.Minute {
 		t.Errorf("got %+v", d)
 	}
 	before := d.Ends
@@ -194,7 +197,8 @@ func TestSandboxes(t *testing.T) {
 	}
 	for query, want := range map[string]int{
 		"": 1, "?state=running": 1, "?state=paused": 0, "?state=paused,running": 1, "?template=base": 1, "?template=other": 0,
-		"?metadata=" + url.QueryEscape("user="+url.QueryEscape(url.QueryEscape("a b&c"))): 1, "?metadata=user%3Dother": 0, "?metadata=none%3D1": 0,
+		"?metadata=" + url.QueryEscape("user="+url.QueryEscape(url.QueryEscape("a b&c"))): 1, "?metadata=user%3Dother": 0,
+		"?metadata=none%3D1": 0,
 		"?startedAfter=" + url.QueryEscape(d.Started.Add(time.Second).Format(time.RFC3339Nano)): 0,
 	} {
 		var list []map[string]any
@@ -203,7 +207,8 @@ func TestSandboxes(t *testing.T) {
 		}
 	}
 	var samples []metric
-	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics", "").into(t, &samples); len(samples) == 0 || samples[0].MemTotal == 0 || samples[0].DiskTotal == 0 {
+	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics", "").into(t, &samples); len(samples) == 0 || samples[0].MemTotal == 0 ||
+		samples[0].DiskTotal == 0 {
 		t.Errorf("metrics are %v", samples)
 	}
 	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics?start=1&end=2", "").into(t, &samples); len(samples) != 0 {
@@ -250,12 +255,14 @@ func TestWalls(t *testing.T) {
 	r := newRig(t, nil)
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
 	m := r.newSandbox(key, `{"templateID":"base","timeout":60}`)
-	for _, c := range [][3]string{{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/timeout", `{"timeout":1}`}, {"POST", "/connect", `{"timeout":1}`}, {"GET", "/metrics", ""},
+	for _, c := range [][3]string{{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/timeout", `{"timeout":1}`},
+		{"POST", "/connect", `{"timeout":1}`}, {"GET", "/metrics", ""},
 		{"PUT", "/network", `{}`}, {"POST", "/pause", `{}`}} {
 		if a := r.call(other, c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusNotFound {
 			t.Errorf("%s %s of another's: %d %s", c[0], c[1], a.status, a.text)
 		}
-		if a := r.call("e2b_00", c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusUnauthorized || !strings.Contains(a.text, `"code":401`) {
+		if a := r.call("e2b_00", c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusUnauthorized ||
+			!strings.Contains(a.text, `"code":401`) {
 			t.Errorf("%s %s of nobody: %d %s", c[0], c[1], a.status, a.text)
 		}
 	}
@@ -271,7 +278,8 @@ func TestWalls(t *testing.T) {
 		{m.ID, "49999", nil, 403}, {m.ID, "49999", []string{headerAccess, m.Traffic}, 403}, {m.ID, "49999", []string{headerTraffic, other}, 403},
 		{m.ID, "49999", []string{headerAccess, m.Access}, 200}, {m.ID, "49999", []string{headerTraffic, m.Traffic}, 200},
 		{m.ID, "49983", []string{headerTraffic, m.Traffic}, 401}, {m.ID, "49983", []string{"X-API-KEY", key}, 401},
-		{m.ID, "80", []string{headerAccess, m.Access}, 502}, {m.ID, "x", []string{headerAccess, m.Access}, 502}, {"nothing", "49999", []string{headerAccess, m.Access}, 502},
+		{m.ID, "80", []string{headerAccess, m.Access}, 502}, {m.ID, "x", []string{headerAccess, m.Access}, 502},
+		{"nothing", "49999", []string{headerAccess, m.Access}, 502},
 	} {
 		path := map[string]string{"49983": "/envs"}[c.port]
 		if path == "" {

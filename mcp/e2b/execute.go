@@ -83,7 +83,8 @@ func (s *Server) buildRequest(b *Sandbox, c *codeContext, q execution, out *door
 	if language == "python" {
 		code = dedent(code)
 	}
-	p := run.Request{Namespace: b.Namespace, Where: run.Where{Session: b.session(), Context: c.ID}, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
+	p := run.Request{Namespace: b.Namespace, Where: run.Where{Session: b.session(), Context: c.ID}, Language: language, Code: []byte(code),
+		Show: true, Client: "E2B SDK",
 		Env: environment(q.Env), EnvOnce: true, Streams: run.Streams{Charts: true, Whole: true}}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
 	p.Display = func(b kernel.Bundle) { out.SendLine(resultOf(b, false)) }

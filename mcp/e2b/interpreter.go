@@ -174,7 +174,8 @@ func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandb
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs = 0
-	return s.changeContext(w, r, c, http.StatusOK, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id, Restart: true})
+	return s.changeContext(w, r, c, http.StatusOK, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id,
+		Restart: true})
 }
 
 func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {

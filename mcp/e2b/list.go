@@ -77,7 +77,8 @@ func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	d := b.detail(info)
 	internet, network := b.networkSettings()
 	who, _ := identity.From(r.Context())
-	d.Access, d.InternetAccess, d.Network, d.Lifecycle = s.passFor(b, who).access, internet, network.withoutValues(), &lifecycle{OnTimeout: b.onTimeout()}
+	d.Access, d.InternetAccess, d.Network, d.Lifecycle = s.passFor(b, who).access, internet, network.withoutValues(),
+		&lifecycle{OnTimeout: b.onTimeout()}
 	return door.Reply(w, http.StatusOK, d)
 }
 
@@ -204,7 +205,8 @@ func (f filter) matches(d detail) bool {
 			return false
 		}
 	}
-	return (f.template == "" || f.template == d.TemplateID) && (f.states == nil || slices.Contains(f.states, d.State)) && !d.StartedAt.Before(f.after)
+	return (f.template == "" || f.template == d.TemplateID) && (f.states == nil || slices.Contains(f.states, d.State)) &&
+		!d.StartedAt.Before(f.after)
 }
 
 // isAfter reports whether a sandbox comes after the page before.

@@ -63,7 +63,8 @@ func (s *Server) measure(b *Sandbox) {
 		return
 	}
 	now := time.Now().UTC()
-	m := metric{Timestamp: now, TimestampUnix: now.Unix(), CPUCount: int(max(1, info.Limits.CPU)), MemUsed: u.MemoryBytes, MemTotal: info.Limits.RAM << 20,
+	m := metric{Timestamp: now, TimestampUnix: now.Unix(), CPUCount: int(max(1, info.Limits.CPU)), MemUsed: u.MemoryBytes,
+		MemTotal: info.Limits.RAM << 20,
 		DiskUsed: u.DiskBytes, DiskTotal: info.Limits.Disk << 20, cpu: u.CPUSeconds}
 	b.mu.Lock()
 	defer b.mu.Unlock()

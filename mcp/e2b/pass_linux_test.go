@@ -40,7 +40,8 @@ func TestPasses(t *testing.T) {
 	r.writeFile(m, "content")
 	theirs := r.connect(agent, m)
 	var d detail
-	if r.call(agent, "GET", "/sandboxes/"+m.ID, "").into(t, &d); d.Access != theirs.Access || theirs.Access == m.Access || theirs.Traffic == m.Traffic || theirs.Access == theirs.Traffic {
+	if r.call(agent, "GET", "/sandboxes/"+m.ID, "").into(t, &d); d.Access != theirs.Access || theirs.Access == m.Access ||
+		theirs.Traffic == m.Traffic || theirs.Access == theirs.Traffic {
 		t.Fatalf("the maker has %+v, the agent %+v, then %q", m, theirs, d.Access)
 	}
 	code := `{"code":"print(1)"}`
@@ -73,7 +74,8 @@ func TestPasses(t *testing.T) {
 	}
 	each := func(when string, m made, want int) {
 		t.Helper()
-		for _, a := range []answer{r.inside(t.Context(), m, "GET", "/contexts", ""), r.inDaemon(m, "GET", "/envs", ""), r.send(t.Context(), "GET", signed("f", m.Access), ""),
+		for _, a := range []answer{r.inside(t.Context(), m, "GET", "/contexts", ""), r.inDaemon(m, "GET", "/envs", ""),
+			r.send(t.Context(), "GET", signed("f", m.Access), ""),
 			r.send(t.Context(), "GET", signed("f", m.Access), "", headerSandbox, m.ID, headerPort, "49983")} {
 			if a.status != want {
 				t.Errorf("%s: %d %s, want %d", when, a.status, a.text, want)
@@ -101,7 +103,8 @@ func TestPassEnds(t *testing.T) {
 	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
 	b := r.s.lookup(m.ID)
 	for _, source := range []identity.Source{identity.FromJWT, identity.FromCertificate} {
-		who := identity.Identity{Name: "ada", Kind: identity.Agent, Source: source, Namespaces: identity.Only("ci"), Expires: time.Now().Add(time.Hour)}
+		who := identity.Identity{Name: "ada", Kind: identity.Agent, Source: source, Namespaces: identity.Only("ci"),
+			Expires: time.Now().Add(time.Hour)}
 		first := *r.s.passFor(b, who)
 		mine := made{m.ID, first.access, first.traffic}
 		if a := r.inDaemon(mine, "GET", "/envs", ""); a.status != 200 {

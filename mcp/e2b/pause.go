@@ -59,7 +59,8 @@ func (s *Server) start(r *http.Request, b *Sandbox, files string, seconds int64)
 	}
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
 	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{
-		Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Project: b.runtime.Workspace, Idle: life, Lifetime: life,
+		Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Project: b.runtime.Workspace,
+		Idle: life, Lifetime: life,
 		Network: &rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause, Files: files,
 	})
 	return info, err

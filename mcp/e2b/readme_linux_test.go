@@ -38,7 +38,8 @@ func TestREADMEExamples(t *testing.T) {
 	t.Cleanup(plain.Close)
 	key := r.key("sdk", identity.Agent, "sdk")
 	token, _ := identity.FromE2B(key)
-	env := append(os.Environ(), "E2B_API_KEY="+key, "E2B_API_URL="+r.url, "E2B_SANDBOX_URL="+r.url, "SESSIONS_URL="+plain.URL, "SESSIONS_TOKEN="+token)
+	env := append(os.Environ(), "E2B_API_KEY="+key, "E2B_API_URL="+r.url, "E2B_SANDBOX_URL="+r.url, "SESSIONS_URL="+plain.URL,
+		"SESSIONS_TOKEN="+token)
 	for _, c := range []struct {
 		section, language, program, file string
 		has                              []string // a command that fails where the example can't run

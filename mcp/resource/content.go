@@ -24,7 +24,8 @@ func contents(uri, mime string, data []byte, text bool, meta map[string]any) []m
 	if text {
 		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: mime, Text: string(data), Meta: meta}}
 	}
-	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: mime, Blob: base64.StdEncoding.EncodeToString(data), Meta: meta}}
+	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: mime, Blob: base64.StdEncoding.EncodeToString(data),
+		Meta: meta}}
 }
 
 // Binary reports whether files of a MIME type are always returned as base64, even if a part looks like text: clients

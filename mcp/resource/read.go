@@ -32,7 +32,8 @@ func (s *Catalog) listTemplates(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault)
 	list := &mcp.ListResourceTemplatesResult{}
 	for _, r := range []struct{ template, name, about, mime string }{
 		{answer.RunScheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file in a run's working directory. ", ""},
-		{answer.RunScheme + "{id}/" + answer.ChangesName + "{?offset,length}", answer.ChangesName, "The changes of a run or session to a workspace, as a patch. ", "text/x-diff"},
+		{answer.RunScheme + "{id}/" + answer.ChangesName + "{?offset,length}", answer.ChangesName,
+			"The changes of a run or session to a workspace, as a patch. ", "text/x-diff"},
 		{answer.RunScheme + "{id}/stderr{?offset,length}", "stderr", "Standard error of a run. ", "text/plain"},
 		{answer.RunScheme + "{id}/stdout{?offset,length}", "stdout", "Standard output of a run. ", "text/plain"},
 	} {

@@ -34,13 +34,15 @@ func (s *Catalog) listSkills() (all []mcp.Resource) {
 		s.Log.Warn("skills can't be listed", "error", err)
 	}
 	for _, one := range list {
-		all = append(all, resource(skillURI(one.Name, skills.Main), one.Name, safetext.Model(strings.TrimSpace(one.Description)), "text/markdown", int64(len(one.Body))))
+		all = append(all, resource(skillURI(one.Name, skills.Main), one.Name, safetext.Model(strings.TrimSpace(one.Description)), "text/markdown",
+			int64(len(one.Body))))
 		files, err := s.Skills.Files(one.Name)
 		if err != nil {
 			s.Log.Warn("the files of a skill can't be listed", "skill", one.Name, "error", err)
 		}
 		for _, f := range files {
-			all = append(all, resource(skillURI(one.Name, f.Name), safetext.Model(one.Name+"/"+f.Name), "file of skill "+one.Name, mimeOf(f.Name), f.Size))
+			all = append(all, resource(skillURI(one.Name, f.Name), safetext.Model(one.Name+"/"+f.Name), "file of skill "+one.Name, mimeOf(f.Name),
+				f.Size))
 		}
 	}
 	return all

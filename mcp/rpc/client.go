@@ -127,7 +127,8 @@ func (s *clientSession) callClient(ctx context.Context, to *stream, method mcp.M
 		defer s.mu.Unlock()
 		delete(s.waiting, id)
 	}()
-	to.send(marshal(mcp.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(json.RawMessage(id)), Request: mcp.Request{Method: string(method)}, Params: params}))
+	to.send(marshal(mcp.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(json.RawMessage(id)),
+		Request: mcp.Request{Method: string(method)}, Params: params}))
 	select {
 	case <-ctx.Done():
 		to.notify(string(mcp.MethodNotificationCancelled), // so that the client closes its dialog

@@ -120,12 +120,14 @@ func (s *Server) initialize(ctx context.Context, m *Message) (mcp.ResultMetadata
 	client.describe(p.ClientInfo, p.Capabilities)
 	m.session.greeted.Store(&client)
 	return &mcp.InitializeResult{
-		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: s.capabilities(), ServerInfo: s.implementation(), Instructions: s.cfg.Instructions(ctx),
+		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: s.capabilities(), ServerInfo: s.implementation(),
+		Instructions: s.cfg.Instructions(ctx),
 	}, nil
 }
 
 func (s *Server) discover(ctx context.Context) *mcp.DiscoverResult {
-	r := &mcp.DiscoverResult{SupportedVersions: mcp.ValidProtocolVersions, Capabilities: s.capabilities(), Instructions: s.cfg.Instructions(ctx)}
+	r := &mcp.DiscoverResult{SupportedVersions: mcp.ValidProtocolVersions, Capabilities: s.capabilities(),
+		Instructions: s.cfg.Instructions(ctx)}
 	r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
 	r.EnsureResultMeta().SetServerInfo(s.implementation())
 	return r

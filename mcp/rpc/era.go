@@ -87,7 +87,8 @@ func (m *Message) checkInitialize() *Fault {
 		Version *string `json:"protocolVersion"`
 	}
 	if err := json.Unmarshal(m.Params, &p); err != nil || p.Version == nil {
-		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("initialize needs \"protocolVersion\", a string such as %q", mcp.LATEST_LEGACY_PROTOCOL_VERSION))
+		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("initialize needs \"protocolVersion\", a string such as %q",
+			mcp.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	return nil
 }
@@ -100,7 +101,8 @@ func (m *Message) readCapabilities(request meta) *Fault {
 	var info mcp.Implementation
 	_ = json.Unmarshal(request.Client, &info) // an invalid description leaves the client unknown
 	var capabilities mcp.ClientCapabilities
-	if raw := request.Capabilities; len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &c) != nil || json.Unmarshal(raw, &capabilities) != nil {
+	if raw := request.Capabilities; len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &c) != nil ||
+		json.Unmarshal(raw, &capabilities) != nil {
 		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("_meta needs %q, an object: {} declares none", mcp.MetaKeyClientCapabilities))
 	}
 	m.sender.describe(info, capabilities)

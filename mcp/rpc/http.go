@@ -33,7 +33,8 @@ type caller struct{ owner, namespace string }
 
 // NewHTTP returns a handler. The context of each request must have an identity.
 func NewHTTP(namespace string, serverFor func(namespace, user string) *Server) *HTTP {
-	h := &HTTP{namespace: namespace, serverFor: serverFor, drained: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
+	h := &HTTP{namespace: namespace, serverFor: serverFor, drained: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{},
+		sessions: map[string]*httpSession{}}
 	go h.dropIdleSessions()
 	return h
 }

@@ -29,7 +29,8 @@ func readMessage(r *http.Request) (m *Message, no *refusal) {
 	case bad != nil:
 		return nil, &refusal{status: http.StatusBadRequest, Fault: *bad}
 	case m.size > maxOverhead && m.method != string(mcp.MethodToolsCall):
-		return nil, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the message is too large: the maximum is %d bytes for anything but a tool call", maxOverhead))
+		return nil, refuse(http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the message is too large: the maximum is %d bytes for anything but a tool call", maxOverhead))
 	}
 	return m, nil
 }

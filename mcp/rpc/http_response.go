@@ -210,7 +210,8 @@ func refuseBody(err error) *refusal {
 		return no
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the maximum is %d bytes; write large data to a session in parts", door.MaxBody))
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the maximum is %d bytes; write large data to a "+
+			"session in parts", door.MaxBody))
 	}
 	return refuse(http.StatusBadRequest, "the body can't be read")
 }

@@ -17,7 +17,8 @@ func TestLongOperation(t *testing.T) {
 	for accept, stream := range map[string]bool{"": false, "*/*": false, "application/json": false, "text/event-stream;q=0": false,
 		"text/event-stream": true, "application/json, text/event-stream": true} {
 		synctest.Test(t, func(t *testing.T) {
-			r, w, m := httptest.NewRequest(http.MethodPost, "/v1/tools/execute_code", nil), httptest.NewRecorder(), &Message{Plain: true, status: http.StatusUnprocessableEntity}
+			r, w, m := httptest.NewRequest(http.MethodPost, "/v1/tools/execute_code", nil), httptest.NewRecorder(),
+				&Message{Plain: true, status: http.StatusUnprocessableEntity}
 			if accept != "" {
 				r.Header.Set("Accept", accept)
 			}

@@ -105,7 +105,8 @@ func (h *HTTP) openSession(r *http.Request, from caller, sse *stream) (*httpSess
 		}
 	}
 	if own >= maxOwnSessions || len(h.sessions) >= maxSessions {
-		return nil, busy(time.Minute, fmt.Sprintf("busy: session limit reached (%d per identity, %d in all): end some with DELETE", maxOwnSessions, maxSessions))
+		return nil, busy(time.Minute, fmt.Sprintf("busy: session limit reached (%d per identity, %d in all): end some with DELETE",
+			maxOwnSessions, maxSessions))
 	}
 	s := h.newSession(r, from, h.sharedSession(r, from).conn.s)
 	s.id, s.sse, s.users = rand.Text(), sse, 1
@@ -217,7 +218,8 @@ func (h *HTTP) identifyCaller(r *http.Request) (caller, *refusal) {
 	if own := i.Namespaces.Names(); namespace == "" && len(own) > 0 {
 		namespace = own[0]
 	}
-	if namespace == "" && (i.Kind != identity.Person || !i.Namespaces.All()) || namespace != "" && !i.May(namespace) || h.namespace != "" && namespace != h.namespace {
+	if namespace == "" && (i.Kind != identity.Person || !i.Namespaces.All()) || namespace != "" && !i.May(namespace) || h.namespace != "" &&
+		namespace != h.namespace {
 		return caller{}, refuse(http.StatusForbidden, "these credentials do not allow this namespace")
 	}
 	return caller{i.Owner(), namespace}, nil

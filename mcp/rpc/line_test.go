@@ -8,7 +8,8 @@ import (
 )
 
 func FuzzLines(f *testing.F) {
-	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `[]`, `{"id":{}}`, "\xff", `{"jsonrpc":"2.0","method":"x","id":1e999}`} {
+	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `[]`, `{"id":{}}`, "\xff",
+		`{"jsonrpc":"2.0","method":"x","id":1e999}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -61,7 +61,8 @@ func parseLine(l inputLine) (*Message, *Fault) {
 	}
 	switch {
 	case l.size > 0:
-		return broken(mcp.INVALID_REQUEST, "the message has %d bytes, and %d is the most: put large data into a session piece by piece", l.size, maxLine)
+		return broken(mcp.INVALID_REQUEST, "the message has %d bytes, and %d is the most: put large data into a session piece by piece", l.size,
+			maxLine)
 	case !utf8.Valid(l.text):
 		return broken(mcp.PARSE_ERROR, "parse error: the line is not UTF-8")
 	}

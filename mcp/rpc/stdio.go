@@ -258,7 +258,8 @@ func (c *conn) registerRequest(ctx context.Context, m *Message) (context.Context
 	case len(c.requests) >= maxCalls:
 		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: %d requests are running, try again when some have ended", len(c.requests)))
 	case !c.held.reserve(int64(m.size)):
-		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are running, try again when some have ended", c.held.taken.Load()>>20))
+		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are running, try again when some have ended",
+			c.held.taken.Load()>>20))
 	}
 	u := &runningRequest{}
 	ctx, u.cancel = context.WithCancelCause(ctx)

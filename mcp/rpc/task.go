@@ -150,8 +150,9 @@ func (s *tasks) finish(t *task, answer []byte) {
 func (s *tasks) describe(t *task) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := map[string]any{"taskId": t.id, "status": t.state, "createdAt": t.began.UTC().Format(time.RFC3339), "lastUpdatedAt": t.changed.UTC().Format(time.RFC3339),
-		"ttlMs": taskTTL.Milliseconds(), "pollIntervalMs": taskPoll.Milliseconds()}
+	v := map[string]any{"taskId": t.id, "status": t.state, "createdAt": t.began.UTC().Format(time.RFC3339),
+		"lastUpdatedAt": t.changed.UTC().Format(time.RFC3339),
+		"ttlMs":         taskTTL.Milliseconds(), "pollIntervalMs": taskPoll.Milliseconds()}
 	switch t.state {
 	case "completed":
 		v["result"] = t.result
@@ -186,7 +187,8 @@ func (c *conn) answerTaskRequest(m *Message) []byte {
 	}
 	t := c.tasks.lookup(p.ID)
 	if t == nil {
-		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unknown task %q: a task is known until its ttl ends, on the connection that started it", safetext.Clip(p.ID, 100))).encode()
+		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unknown task %q: a task is known until its ttl ends, on the connection that started it",
+			safetext.Clip(p.ID, 100))).encode()
 	}
 	switch m.method {
 	case methodTaskGet:

@@ -345,7 +345,8 @@ func difference(command, before, after string) changed {
 	for tail < len(old)-same && tail < len(now)-same && old[len(old)-1-tail] == now[len(now)-1-tail] {
 		tail++
 	}
-	c := changed{Type: editorTool + "_" + command + "_result", OldStart: same + 1, OldLines: len(old) - same - tail, NewStart: same + 1, NewLines: len(now) - same - tail, Lines: []string{}}
+	c := changed{Type: editorTool + "_" + command + "_result", OldStart: same + 1, OldLines: len(old) - same - tail, NewStart: same + 1,
+		NewLines: len(now) - same - tail, Lines: []string{}}
 	for _, l := range old[same : len(old)-tail] {
 		c.Lines = append(c.Lines, "-"+l)
 	}

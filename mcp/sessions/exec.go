@@ -168,7 +168,8 @@ func (s *Server) runRequest(r *http.Request, st *state, c call) (q run.Request, 
 		return q, failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
 	}
 	id := r.PathValue("id")
-	q = run.Request{Namespace: st.namespace, Where: run.Where{Session: id}, Code: []byte(input.Code), Reach: run.Reach{Secrets: c.Secrets}, Show: true}
+	q = run.Request{Namespace: st.namespace, Where: run.Where{Session: id}, Code: []byte(input.Code), Reach: run.Reach{Secrets: c.Secrets},
+		Show: true}
 	if c.Tool == bashTool {
 		q.Code, q.Language = []byte(input.Command), validate.Shell
 		info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, id)
@@ -210,7 +211,8 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 func notRun(tool string, err error) (any, error) {
 	e, _ := errors.AsType[*pipeline.Error](err)
 	switch {
-	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.UnrecordedError)):
+	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy),
+		errors.As(err, new(*pipeline.UnrecordedError)):
 		return nil, err
 	case errors.As(err, new(*validate.Error)):
 		return ranContent{tool + "_result", "", err.Error() + "\n", 1, []output{}}, nil

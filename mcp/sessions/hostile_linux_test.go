@@ -106,7 +106,8 @@ func TestClientLeaves(t *testing.T) {
 			}
 			ready = func() bool { return r.p.Load().Waiting == 1 }
 		}
-		r.sendAndLeave(path+"/exec/"+p.ExecID+"/results", map[string]any{"tool_results": []any{map[string]any{"tool_use_id": p.Content[0].ID, "content": 1}}}, "", ready)
+		r.sendAndLeave(path+"/exec/"+p.ExecID+"/results", map[string]any{
+			"tool_results": []any{map[string]any{"tool_use_id": p.Content[0].ID, "content": 1}}}, "", ready)
 		hosttest.Until(t, "it "+state+" no more", func() bool { return r.p.Load().Waiting == 0 })
 		give()
 		idle("code that " + state + " with its results")
@@ -138,15 +139,18 @@ func TestDataAndGit(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	path := Root + "/" + made.ID
-	got := r.exec(path, bashTool, map[string]any{"command": "cat /data/sets/numbers; ls /data; touch /data/sets/x 2>/dev/null || echo no; git init -q r && cd r && git commit -q --allow-empty -m x && git log -1 --format='%an %ae, %cn %ce'"})
+	got := r.exec(path, bashTool, map[string]any{"command": "cat /data/sets/numbers; ls /data; touch /data/sets/x 2>/dev/null || echo no; " +
+		"git init -q r && cd r && git commit -q --allow-empty -m x && git log -1 --format='%an %ae, %cn %ce'"})
 	if text := fmt.Sprint(got.Content["stdout"]); text != "6 7sets\nno\nBob ada@example.com, Bob ada@example.com\n" {
 		t.Errorf("got %q %v", text, got.Content["stderr"])
 	}
 	if status, _, body := r.call("GET", path+"/files?path="+url.QueryEscape("/data/sets/numbers"), nil); status != http.StatusForbidden {
 		t.Errorf("data as a file of the workspace: %d %s", status, body)
 	}
-	for _, bad := range []map[string]any{{"data": []string{"../sets"}}, {"data": []string{"none"}}, {"data": []string{dir}}, {"git_name": "a\x00b"}, {"git_email": strings.Repeat("a", 300<<10)}} {
-		if status, _, body := r.call("POST", Root, bad); status != http.StatusBadRequest || strings.Contains(string(body), dir) && bad["data"] == nil {
+	for _, bad := range []map[string]any{{"data": []string{"../sets"}}, {"data": []string{"none"}}, {"data": []string{dir}},
+		{"git_name": "a\x00b"}, {"git_email": strings.Repeat("a", 300<<10)}} {
+		if status, _, body := r.call("POST", Root, bad); status != http.StatusBadRequest || strings.Contains(string(body), dir) &&
+			bad["data"] == nil {
 			t.Errorf("%.80v: %d %.200s", bad, status, body)
 		}
 	}
@@ -159,7 +163,8 @@ func TestPastSessions(t *testing.T) {
 	nothing := func(*pipeline.Config) {}
 	first := newRigAt(t, dir, nothing)
 	path := first.newSession()
-	status, _, body := first.call("POST", path+"/exec", map[string]any{"tool": codeTool, "background": true, "input": map[string]string{"code": "1"}})
+	status, _, body := first.call("POST", path+"/exec", map[string]any{"tool": codeTool, "background": true,
+		"input": map[string]string{"code": "1"}})
 	var j job
 	if json.Unmarshal(body, &j); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, body)
@@ -207,7 +212,8 @@ func TestPastSessions(t *testing.T) {
 func TestIDsOfOthers(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.newSession()
-	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "background": true, "input": map[string]string{"code": "1"}})
+	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "background": true,
+		"input": map[string]string{"code": "1"}})
 	var j job
 	if json.Unmarshal(body, &j); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, body)
@@ -219,10 +225,13 @@ func TestIDsOfOthers(t *testing.T) {
 		body           any
 		kind           string
 	}{
-		{"GET", "", nil, ""}, {"DELETE", "", nil, ""}, {"POST", "/exec", map[string]any{"tool": codeTool, "input": map[string]string{"code": "1"}}, ""},
+		{"GET", "", nil, ""}, {"DELETE", "", nil, ""}, {"POST", "/exec",
+			map[string]any{"tool": codeTool, "input": map[string]string{"code": "1"}}, ""},
 		{"POST", "/exec", map[string]any{}, ""}, {"POST", "/exec/" + j.ID + "/results", map[string]any{}, ""}, {"POST", "/files", tarred, kind},
-		{"GET", "/files?path=x", nil, ""}, {"GET", "/files?path=../x", nil, ""}, {"GET", "/files/list", nil, ""}, {"GET", "/files/tar", nil, ""}, {"PUT", "/files/tar", nil, ""},
-		{"POST", "/copy", map[string]any{}, ""}, {"GET", "/jobs", nil, ""}, {"GET", "/jobs/" + j.ID, nil, ""}, {"GET", "/jobs/" + j.ID + "?wait=x", nil, ""}, {"DELETE", "/jobs/" + j.ID, nil, ""},
+		{"GET", "/files?path=x", nil, ""}, {"GET", "/files?path=../x", nil, ""}, {"GET", "/files/list", nil, ""}, {"GET", "/files/tar", nil, ""},
+		{"PUT", "/files/tar", nil, ""},
+		{"POST", "/copy", map[string]any{}, ""}, {"GET", "/jobs", nil, ""}, {"GET", "/jobs/" + j.ID, nil, ""},
+		{"GET", "/jobs/" + j.ID + "?wait=x", nil, ""}, {"DELETE", "/jobs/" + j.ID, nil, ""},
 	} {
 		headers := []string{"X-Who", "eve"}
 		if q.kind != "" {
@@ -232,7 +241,8 @@ func TestIDsOfOthers(t *testing.T) {
 		wantStatus, wantHeader, want := r.call(q.method, never+q.suffix, q.body, headers...)
 		header.Del("Date")
 		wantHeader.Del("Date")
-		if status != wantStatus || !bytes.Equal(body, want) || fmt.Sprint(header) != fmt.Sprint(wantHeader) || status != 404 && q.method+q.suffix != "DELETE" {
+		if status != wantStatus || !bytes.Equal(body, want) || fmt.Sprint(header) != fmt.Sprint(wantHeader) || status != 404 &&
+			q.method+q.suffix != "DELETE" {
 			t.Errorf("%s %s: %d %s, and of one that never was %d %s", q.method, q.suffix, status, body, wantStatus, want)
 		}
 	}
@@ -240,7 +250,8 @@ func TestIDsOfOthers(t *testing.T) {
 	mine := own.Get("Location")
 	for _, from := range []string{path, never} { // a copy from it
 		status, _, body := r.call("POST", mine+"/copy", map[string]any{"from_session": from[len(Root)+1:], "path": "x"}, "X-Who", "eve")
-		if text := strings.ReplaceAll(string(body), from[len(Root)+1:], "ID"); status != 404 || !strings.Contains(text, `unknown session: \"ID\"`) {
+		if text := strings.ReplaceAll(string(body), from[len(Root)+1:], "ID"); status != 404 ||
+			!strings.Contains(text, `unknown session: \"ID\"`) {
 			t.Errorf("a copy: %d %s", status, text)
 		}
 	}
@@ -258,9 +269,11 @@ func TestHostileFiles(t *testing.T) {
 	for at := filepath.Dir(secret); at != "/tmp" && at != "/"; at = filepath.Dir(at) {
 		os.Chmod(at, 0o755)
 	}
-	r.exec(path, bashTool, map[string]any{"command": "mkdir d; mkfifo d/pipe; ln -s /dev/zero d/zero; ln -s " + secret + " d/host; ln -s /proc/1/root" + secret + " d/root; ln -s / d/top; ln -s d d/self; ln -s loop d/loop; " +
+	r.exec(path, bashTool, map[string]any{"command": "mkdir d; mkfifo d/pipe; ln -s /dev/zero d/zero; ln -s " + secret +
+		" d/host; ln -s /proc/1/root" + secret + " d/root; ln -s / d/top; ln -s d d/self; ln -s loop d/loop; " +
 		"ln -s /proc/self/mem d/mem; ln -s /proc/kcore d/kcore; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('d/socket')\"; printf '\\xff\\xfe' > d/binary; echo x > \"$(printf 'd/\\033[31mred\\n')\""})
-	for _, name := range []string{"pipe", "zero", "host", "root", "mem", "kcore", "socket", "loop", "top" + secret, "top/proc/kcore", "top/etc/shadow"} {
+	for _, name := range []string{"pipe", "zero", "host", "root", "mem", "kcore", "socket", "loop", "top" + secret, "top/proc/kcore",
+		"top/etc/shadow"} {
 		status, _, body := r.call("GET", path+"/files?path="+url.QueryEscape("d/"+name), nil)
 		if status == http.StatusOK || bytes.Contains(body, []byte("of the host")) || status >= 500 {
 			t.Errorf("%s is read: %d %.100q", name, status, body)
@@ -269,7 +282,8 @@ func TestHostileFiles(t *testing.T) {
 			if command == "create" && !strings.HasPrefix(name, "top/proc") && !strings.HasPrefix(name, "top/etc") {
 				continue // a file of the sandbox
 			}
-			a := r.exec(path, editorTool, map[string]any{"command": command, "path": "/workspace/d/" + name, "old_str": "h", "new_str": "x", "file_text": "x"})
+			a := r.exec(path, editorTool, map[string]any{"command": command, "path": "/workspace/d/" + name, "old_str": "h", "new_str": "x",
+				"file_text": "x"})
 			if a.Content["error_code"] == nil || strings.Contains(fmt.Sprint(a.Content), "of the host") {
 				t.Errorf("%s of %s: %v", command, name, a.Content)
 			}
@@ -278,13 +292,16 @@ func TestHostileFiles(t *testing.T) {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "of the host" {
 		t.Errorf("the host's file: %q %v", text, err)
 	}
-	if status, _, body := r.call("GET", path+"/files/list", nil); status != 200 || bytes.Contains(body, []byte("\x1b")) || bytes.Contains(body, []byte("of the host")) {
+	if status, _, body := r.call("GET", path+"/files/list", nil); status != 200 || bytes.Contains(body, []byte("\x1b")) ||
+		bytes.Contains(body, []byte("of the host")) {
 		t.Errorf("list: %d %.300q", status, body)
 	}
-	if status, header, _ := r.call("GET", path+"/files?path="+url.QueryEscape("d/\x1b[31mred\n"), nil); status == 200 && strings.ContainsAny(header.Get("Content-Disposition"), "\x1b\n") {
+	if status, header, _ := r.call("GET", path+"/files?path="+url.QueryEscape("d/\x1b[31mred\n"), nil); status == 200 &&
+		strings.ContainsAny(header.Get("Content-Disposition"), "\x1b\n") {
 		t.Errorf("a name in a header: %v", header)
 	}
-	for _, name := range []string{"..", "../../etc/passwd", "/etc/passwd", "d/../../etc/passwd", "/workspace/../etc/passwd", "/workspaceX", "//etc/passwd", "a\x00b", "."} {
+	for _, name := range []string{"..", "../../etc/passwd", "/etc/passwd", "d/../../etc/passwd", "/workspace/../etc/passwd", "/workspaceX",
+		"//etc/passwd", "a\x00b", "."} {
 		for _, suffix := range []string{"/files", "/files/tar", "/files/list"} {
 			status, _, body := r.call("GET", path+suffix+"?path="+url.QueryEscape(name), nil)
 			if status == 200 && name != "." || status >= 500 {
@@ -292,7 +309,8 @@ func TestHostileFiles(t *testing.T) {
 			}
 		}
 	}
-	for _, id := range []string{"file_Li4vLi4vZXRjL3Bhc3N3ZA", "file_L2V0Yy9wYXNzd2Q", "file_", "file_!!!", "x"} { // ../../etc/passwd, /etc/passwd
+	// ../../etc/passwd, /etc/passwd
+	for _, id := range []string{"file_Li4vLi4vZXRjL3Bhc3N3ZA", "file_L2V0Yy9wYXNzd2Q", "file_", "file_!!!", "x"} {
 		if status, _, body := r.call("GET", path+"/files?file_id="+id, nil); status == 200 || status >= 500 {
 			t.Errorf("the file %s: %d %.100q", id, status, body)
 		}

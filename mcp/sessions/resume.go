@@ -163,7 +163,8 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 		results = append(results, one.result())
 	}
 	if e.streams {
-		if _, err := run.Resume(cancelled(r.Context()), s.cfg.Pipeline, st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
+		if _, err := run.Resume(cancelled(r.Context()), s.cfg.Pipeline, st.namespace, id, results, nil); err != nil &&
+			!errors.Is(err, errAnswered) {
 			return err
 		}
 		return door.Reply(w, http.StatusNoContent, nil)

@@ -15,7 +15,8 @@ import (
 func (r *rig) openTools() (path string) {
 	r.t.Helper()
 	status, _, body := r.call("POST", Root, map[string]any{"tools": []any{
-		map[string]any{"name": "lookup", "description": "Looks up.", "input_schema": map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}},
+		map[string]any{"name": "lookup", "description": "Looks up.", "input_schema": map[string]any{"type": "object",
+			"properties": map[string]any{"city": map[string]any{"type": "string"}}}},
 		map[string]any{"name": "other", "inputSchema": map[string]any{"type": "object"}},
 	}})
 	var s described
@@ -54,7 +55,8 @@ func TestTurns(t *testing.T) {
 		return status, body
 	}
 	first := p.Content[0].ID
-	if status, body := send(map[string]any{"tool_use_id": "none", "content": 1}); status != http.StatusBadRequest || !strings.Contains(string(body), first) {
+	if status, body := send(map[string]any{"tool_use_id": "none", "content": 1}); status != http.StatusBadRequest ||
+		!strings.Contains(string(body), first) {
 		t.Errorf("a result of no call: %d %s", status, body)
 	}
 	if status, _ := send(map[string]any{"tool_use_id": first, "content": 1}, "X-Who", "bob"); status != http.StatusNotFound {
@@ -63,7 +65,8 @@ func TestTurns(t *testing.T) {
 	_, body = send(map[string]any{"tool_use_id": first, "content": map[string]any{"t": 20}})
 	p = paused(t, body)
 	status, body := send(map[string]any{"tool_use_id": p.Content[0].ID, "content": 22})
-	if status != http.StatusOK || !strings.Contains(string(body), `"stdout":"42\n"`) || !strings.Contains(string(body), `"type":"code_execution_tool_result"`) {
+	if status != http.StatusOK || !strings.Contains(string(body), `"stdout":"42\n"`) ||
+		!strings.Contains(string(body), `"type":"code_execution_tool_result"`) {
 		t.Errorf("the end: %d %s", status, body)
 	}
 	if status, _ := send(map[string]any{"tool_use_id": "x"}); status != http.StatusNotFound {
@@ -73,9 +76,11 @@ func TestTurns(t *testing.T) {
 	_, body = r.runCode(path, "from tools import ToolError\ntry: lookup()\nexcept ToolError as e: print(e)\nlookup()")
 	p = paused(t, body)
 	results = path + "/exec/" + p.ExecID + "/results"
-	_, body = send(map[string]any{"tool_use_id": p.Content[0].ID, "is_error": true, "content": []any{map[string]any{"type": "text", "text": "no such city"}}})
+	_, body = send(map[string]any{"tool_use_id": p.Content[0].ID, "is_error": true,
+		"content": []any{map[string]any{"type": "text", "text": "no such city"}}})
 	p = paused(t, body)
-	_, body = send(map[string]any{"tool_use_id": p.Content[0].ID, "content": []any{map[string]any{"type": "text", "text": "a"}, map[string]any{"type": "text", "text": "b"}}})
+	_, body = send(map[string]any{"tool_use_id": p.Content[0].ID, "content": []any{map[string]any{"type": "text", "text": "a"},
+		map[string]any{"type": "text", "text": "b"}}})
 	if !strings.Contains(string(body), `no such city\n'ab'`) {
 		t.Errorf("text and errors: %s", body)
 	}

@@ -94,7 +94,8 @@ func Owns(r *http.Request) bool {
 
 // BringsFiles reports whether the body of a request has files.
 func BringsFiles(r *http.Request) bool {
-	return Owns(r) && (r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/files") || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/files/tar"))
+	return Owns(r) && (r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/files") || r.Method == http.MethodPut &&
+		strings.HasSuffix(r.URL.Path, "/files/tar"))
 }
 
 // ServeHTTP serves one request.
@@ -195,7 +196,8 @@ type described struct {
 }
 
 func describe(i session.Info) described {
-	return described{ID: i.ID, State: i.State, Language: i.Language, Created: i.Created, Used: i.Used, Expires: i.Created.Add(seconds(i.Lifetime)), Idle: i.Idle, Lifetime: i.Lifetime, Tools: i.Tools}
+	return described{ID: i.ID, State: i.State, Language: i.Language, Created: i.Created, Used: i.Used,
+		Expires: i.Created.Add(seconds(i.Lifetime)), Idle: i.Idle, Lifetime: i.Lifetime, Tools: i.Tools}
 }
 
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
@@ -219,7 +221,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.dropEnded()
 	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
-		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Project: q.Project, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
+		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail},
+		Data: q.Data, Project: q.Project, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		return err
 	}
@@ -297,7 +300,8 @@ type fault struct {
 var kinds = map[int]string{
 	http.StatusBadRequest: "invalid_request_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
 	http.StatusUnauthorized: "authentication_error", http.StatusTooManyRequests: "rate_limit_error",
-	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusServiceUnavailable: "overloaded_error", http.StatusUnsupportedMediaType: "invalid_request_error",
+	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusServiceUnavailable: "overloaded_error",
+	http.StatusUnsupportedMediaType: "invalid_request_error",
 }
 
 func faultOf(status int, message string) fault {
@@ -332,5 +336,6 @@ const maxRequest = 16 << 20
 
 // decode decodes the JSON body of a request into v.
 func decode(r *http.Request, v any) error {
-	return door.ReadJSON(r, v, maxRequest, fmt.Sprintf("the request is too large: the maximum is %d bytes; send files to %s/ID/files", maxRequest, Root))
+	return door.ReadJSON(r, v, maxRequest, fmt.Sprintf("the request is too large: the maximum is %d bytes; send files to %s/ID/files",
+		maxRequest, Root))
 }

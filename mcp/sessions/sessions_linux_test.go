@@ -58,7 +58,8 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := audit.OpenSigned(t.Context(), filepath.Join(dir, "audit.db"), audit.Signing{Key: func(context.Context) (crypto.Signer, error) { return key, nil }})
+	log, err := audit.OpenSigned(t.Context(), filepath.Join(dir, "audit.db"),
+		audit.Signing{Key: func(context.Context) (crypto.Signer, error) { return key, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,8 @@ func (r *rig) newSession() (path string) {
 	r.t.Helper()
 	status, header, body := r.call("POST", Root, map[string]any{"idle_timeout_seconds": 600, "max_lifetime_seconds": 1200})
 	var s described
-	if err := json.Unmarshal(body, &s); err != nil || status != http.StatusCreated || header.Get("Location") != Root+"/"+s.ID || s.Idle != 600 || s.Lifetime != 1200 {
+	if err := json.Unmarshal(body, &s); err != nil || status != http.StatusCreated || header.Get("Location") != Root+"/"+s.ID ||
+		s.Idle != 600 || s.Lifetime != 1200 {
 		r.t.Fatalf("create: %d %s %v", status, body, err)
 	}
 	return Root + "/" + s.ID
@@ -164,14 +166,17 @@ func TestSecrets(t *testing.T) {
 		{"tool": codeTool, "input": map[string]any{"code": "import os; v = os.environ['FORGE']; print(len(v), v)"}, "secrets": []string{"FORGE"}},
 		{"tool": bashTool, "input": map[string]any{"command": "echo ${#FORGE} $FORGE"}, "secrets": []string{"FORGE"}},
 	} {
-		if status, _, body := r.call("POST", path+"/exec", call); status != http.StatusOK || !strings.Contains(string(body), strconv.Itoa(len(value))+" ") || strings.Contains(string(body), value) {
+		if status, _, body := r.call("POST", path+"/exec", call); status != http.StatusOK ||
+			!strings.Contains(string(body), strconv.Itoa(len(value))+" ") || strings.Contains(string(body), value) {
 			t.Errorf("%v: %d %s", call["tool"], status, body)
 		}
 	}
-	if status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "1"}, "secrets": []string{"OTHER"}}); !strings.Contains(string(body), "OTHER") || strings.Contains(string(body), `"return_code"`) {
+	if status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "1"},
+		"secrets": []string{"OTHER"}}); !strings.Contains(string(body), "OTHER") || strings.Contains(string(body), `"return_code"`) {
 		t.Errorf("one that there is not: %d %s", status, body)
 	}
-	if status, _, _ := r.call("POST", path+"/exec", map[string]any{"tool": editorTool, "input": map[string]any{}, "secrets": []string{"FORGE"}}); status != http.StatusBadRequest {
+	if status, _, _ := r.call("POST", path+"/exec", map[string]any{"tool": editorTool, "input": map[string]any{},
+		"secrets": []string{"FORGE"}}); status != http.StatusBadRequest {
 		t.Errorf("an editor's: %d", status)
 	}
 }
@@ -222,7 +227,8 @@ func TestExec(t *testing.T) {
 		t.Fatalf("files are %v", files)
 	}
 	id, _ := files[0].(map[string]any)["file_id"].(string)
-	if status, _, body := r.call("GET", path+"/files?file_id="+url.QueryEscape(id), nil); status != http.StatusOK || string(body) != "content" || !strings.HasPrefix(id, "file_") {
+	if status, _, body := r.call("GET", path+"/files?file_id="+url.QueryEscape(id), nil); status != http.StatusOK ||
+		string(body) != "content" || !strings.HasPrefix(id, "file_") {
 		t.Errorf("the file %s: %d %s", id, status, body)
 	}
 	for _, c := range []struct {
@@ -235,7 +241,8 @@ func TestExec(t *testing.T) {
 		{codeTool, map[string]any{"code": "import sys; sys.exit(7)"}, `"return_code":7`},
 		{codeTool, map[string]any{"code": "print(x)"}, `"stdout":"20\n"`},
 		{codeTool, map[string]any{}, `"error_code":"invalid_tool_input"`},
-		{bashTool, map[string]any{"command": "cat a.txt; cd /tmp; V=1"}, `"return_code":0,"stderr":"","stdout":"content","type":"bash_code_execution_result"`},
+		{bashTool, map[string]any{"command": "cat a.txt; cd /tmp; V=1"},
+			`"return_code":0,"stderr":"","stdout":"content","type":"bash_code_execution_result"`},
 		{bashTool, map[string]any{"command": "pwd; echo $V; (exit 3)"}, `"return_code":3,"stderr":"","stdout":"/tmp\n1\n"`},
 	} {
 		text, _ := json.Marshal(r.exec(path, c.tool, c.input).Content)
@@ -243,8 +250,10 @@ func TestExec(t *testing.T) {
 			t.Errorf("%s %v: got %s, want %s", c.tool, c.input, text, c.want)
 		}
 	}
-	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "import time; time.sleep(600)"}, "timeout_seconds": 0.3})
-	if status != http.StatusOK || !bytes.Contains(body, []byte(`"error_code":"execution_time_exceeded"`)) || !bytes.Contains(body, []byte(`"tool_use_id":"srvtoolu_`)) {
+	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool,
+		"input": map[string]any{"code": "import time; time.sleep(600)"}, "timeout_seconds": 0.3})
+	if status != http.StatusOK || !bytes.Contains(body, []byte(`"error_code":"execution_time_exceeded"`)) ||
+		!bytes.Contains(body, []byte(`"tool_use_id":"srvtoolu_`)) {
 		t.Errorf("time is up: %d %s", status, body)
 	}
 	for _, bad := range []map[string]any{{"tool": "other"}, {"tool": codeTool, "timeout_seconds": -1}} {
@@ -252,12 +261,16 @@ func TestExec(t *testing.T) {
 			t.Errorf("%v: %d %s", bad, status, body)
 		}
 	}
-	status, header, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "print('é')\n1/0"}}, "Accept", "text/event-stream")
-	if status != http.StatusOK || header.Get("Content-Type") != "text/event-stream" || !bytes.Contains(body, []byte("event: stdout\ndata: {\"text\":\"é\\n\",\"type\":\"stdout\"}\n\n")) ||
-		!bytes.Contains(body, []byte("event: result\ndata: {\"type\":\"code_execution_tool_result\"")) || !bytes.Contains(body, []byte(`"return_code":1`)) {
+	status, header, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "print('é')\n1/0"}},
+		"Accept", "text/event-stream")
+	if status != http.StatusOK || header.Get("Content-Type") != "text/event-stream" ||
+		!bytes.Contains(body, []byte("event: stdout\ndata: {\"text\":\"é\\n\",\"type\":\"stdout\"}\n\n")) ||
+		!bytes.Contains(body, []byte("event: result\ndata: {\"type\":\"code_execution_tool_result\"")) ||
+		!bytes.Contains(body, []byte(`"return_code":1`)) {
 		t.Errorf("events: %d %v %s", status, header, body)
 	}
-	_, _, body = r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]any{"code": "for i in range(3): display({'text/plain': f'shown {i}'}, raw=True)"}}, "Accept", "text/event-stream")
+	_, _, body = r.call("POST", path+"/exec", map[string]any{"tool": codeTool,
+		"input": map[string]any{"code": "for i in range(3): display({'text/plain': f'shown {i}'}, raw=True)"}}, "Accept", "text/event-stream")
 	last := -1
 	for _, want := range []string{"shown 0", "shown 1", "shown 2", "event: result"} {
 		if want != "event: result" {
@@ -279,15 +292,19 @@ func TestEditor(t *testing.T) {
 		input string
 		want  string // in the content's JSON
 	}{
-		{`{"command":"create","path":"d/a.txt","file_text":"one\ntwo\nthree\n"}`, `"is_file_update":false,"type":"text_editor_code_execution_create_result"`},
-		{`{"command":"view","path":"/workspace/d/a.txt"}`, `"content":"one\ntwo\nthree\n","file_type":"text","num_lines":3,"start_line":1,"total_lines":3`},
-		{`{"command":"view","path":"d/a.txt","view_range":[2,-1]}`, `"content":"two\nthree","file_type":"text","num_lines":2,"start_line":2,"total_lines":3`},
+		{`{"command":"create","path":"d/a.txt","file_text":"one\ntwo\nthree\n"}`,
+			`"is_file_update":false,"type":"text_editor_code_execution_create_result"`},
+		{`{"command":"view","path":"/workspace/d/a.txt"}`,
+			`"content":"one\ntwo\nthree\n","file_type":"text","num_lines":3,"start_line":1,"total_lines":3`},
+		{`{"command":"view","path":"d/a.txt","view_range":[2,-1]}`,
+			`"content":"two\nthree","file_type":"text","num_lines":2,"start_line":2,"total_lines":3`},
 		{`{"command":"view","path":"d/a.txt","view_range":[4,5]}`, `invalid_tool_input`},
 		{`{"command":"view","path":"/workspace"}`, `"content":"/workspace\n/workspace/d/\n/workspace/d/a.txt\n"`},
 		{`{"command":"view","path":"none"}`, `"error_code":"file_not_found"`},
 		{`{"command":"view","path":"/etc/passwd"}`, `"error_code":"invalid_tool_input"`},
 		{`{"command":"view","path":"../etc/passwd"}`, `"error_code":"invalid_tool_input"`},
-		{`{"command":"str_replace","path":"d/a.txt","old_str":"two","new_str":"2\n2b"}`, `"lines":["-two","+2","+2b"],"new_lines":2,"new_start":2,"old_lines":1,"old_start":2`},
+		{`{"command":"str_replace","path":"d/a.txt","old_str":"two","new_str":"2\n2b"}`,
+			`"lines":["-two","+2","+2b"],"new_lines":2,"new_start":2,"old_lines":1,"old_start":2`},
 		{`{"command":"str_replace","path":"d/a.txt","old_str":"nowhere","new_str":"x"}`, `"error_code":"string_not_found"`},
 		{`{"command":"str_replace","path":"d/a.txt","old_str":"2","new_str":"x"}`, `"error_code":"multiple_matches"`},
 		{`{"command":"insert","path":"d/a.txt","insert_line":0,"insert_text":"zero"}`, `"lines":["+zero"],"new_lines":1,"new_start":1`},

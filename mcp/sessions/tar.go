@@ -71,7 +71,8 @@ func (s *Server) copyExport(w http.ResponseWriter, r *http.Request, st *state) e
 		return err
 	}
 	if q.From == "" || q.Path == "" {
-		return door.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+inside.Exports+" of that session")
+		return door.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+inside.Exports+
+			" of that session")
 	}
 	to := workspace
 	var err error

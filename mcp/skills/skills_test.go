@@ -30,7 +30,8 @@ func skill(name, rest string) string {
 
 func TestSkills(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"pdf/SKILL.md":         "\ufeff---\r\nname: pdf\r\ndescription: >\r\n  Reads\r\n  PDFs.\r\nlicense: MIT\r\nmetadata: {a: b}\r\n---\r\n\r\n# How\r\nSee [x](reference/x.md).\r\n",
+		"pdf/SKILL.md": "\ufeff---\r\nname: pdf\r\ndescription: >\r\n  Reads\r\n  PDFs.\r\nlicense: MIT\r\nmetadata: {a: " +
+			"b}\r\n---\r\n\r\n# How\r\nSee [x](reference/x.md).\r\n",
 		"pdf/reference/x.md":   "more",
 		"pdf/.hidden":          "no",
 		"pdf/.git/config":      "no",
@@ -79,7 +80,8 @@ func TestSkills(t *testing.T) {
 	if got := names(); !slices.Equal(got, []string{"a-1: d", "pdf: Reads PDFs.\n"}) {
 		t.Errorf("listed %q", got)
 	}
-	for _, bad := range []string{"other-name", "upper", "no-front", "no-end", "not-yaml", "no-about", "long-about", "large", "bytes", "directory", "a--b", "link"} {
+	for _, bad := range []string{"other-name", "upper", "no-front", "no-end", "not-yaml", "no-about", "long-about", "large", "bytes",
+		"directory", "a--b", "link"} {
 		if strings.Count(log.String(), "skill="+bad+" ") != 1 {
 			t.Errorf("%s is not named once in the log", bad)
 		}
@@ -101,8 +103,10 @@ func TestSkills(t *testing.T) {
 	if text, err := d.Read("pdf", "in"); err != nil || string(text) != "more" {
 		t.Errorf("a link inside: %q %v", text, err)
 	}
-	for _, c := range [][2]string{{"pdf", "out"}, {"pdf", "../file"}, {"pdf", "/etc/passwd"}, {"pdf", "."}, {"pdf", ""}, {"pdf", ".hidden"}, {"pdf", ".git/config"},
-		{"pdf", "reference"}, {"pdf", "none"}, {"pdf/reference", "x.md"}, {"..", "x"}, {"", "file"}, {"link", Main}, {"no-skill", "README.md"}, {"upper", Main}} {
+	for _, c := range [][2]string{{"pdf", "out"}, {"pdf", "../file"}, {"pdf", "/etc/passwd"}, {"pdf", "."}, {"pdf", ""}, {"pdf", ".hidden"},
+		{"pdf", ".git/config"},
+		{"pdf", "reference"}, {"pdf", "none"}, {"pdf/reference", "x.md"}, {"..", "x"}, {"", "file"}, {"link", Main}, {"no-skill", "README.md"},
+		{"upper", Main}} {
 		if text, err := d.Read(c[0], c[1]); err == nil {
 			t.Errorf("%q was read: %s", c, text)
 		}

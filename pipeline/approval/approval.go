@@ -83,7 +83,8 @@ func New(c Config) *Broker {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Broker{c: c, open: map[string]*waitingQuestion{}, same: map[key]*waitingQuestion{}, granted: map[bound]Grant{}, denied: map[bound]Grant{}}
+	return &Broker{c: c, open: map[string]*waitingQuestion{}, same: map[key]*waitingQuestion{}, granted: map[bound]Grant{},
+		denied: map[bound]Grant{}}
 }
 
 // RequiresRoot reports whether only root may approve.

@@ -176,7 +176,8 @@ func TestBadQuestions(t *testing.T) {
 func TestChannels(t *testing.T) {
 	b, log := newBroker(t, Config{})
 	p := openQuestion(t, b, web)
-	for name, a := range map[string]Answer{"zero": {Allowed: true}, "the broker's own": {Allowed: true, By: nobody()}, "made up": {Allowed: true, By: Channel{name: "agent"}}} {
+	for name, a := range map[string]Answer{"zero": {Allowed: true}, "the broker's own": {Allowed: true, By: nobody()},
+		"made up": {Allowed: true, By: Channel{name: "agent"}}} {
 		if err := b.Answer(t.Context(), p.Question.ID, a); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -184,7 +185,8 @@ func TestChannels(t *testing.T) {
 			t.Errorf("revoke, %s: %v", name, err)
 		}
 	}
-	for _, text := range []string{`{"allowed":true,"by":"cli"}`, `{"allowed":true,"by":{"name":"cli"}}`, `{"allowed":true,"By":{"Name":"cli"}}`} {
+	for _, text := range []string{`{"allowed":true,"by":"cli"}`, `{"allowed":true,"by":{"name":"cli"}}`,
+		`{"allowed":true,"By":{"Name":"cli"}}`} {
 		var a Answer
 		_ = json.Unmarshal([]byte(text), &a)
 		if err := b.Answer(t.Context(), p.Question.ID, a); err == nil {

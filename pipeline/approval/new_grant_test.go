@@ -36,7 +36,8 @@ func TestGrant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q := g.Question; q.ID == "" || q.Asked.IsZero() || !q.Expires.Equal(q.Asked) || g.Answer.Scope != ScopeTime || g.Answer.Until.Sub(q.Asked) != time.Minute {
+	if q := g.Question; q.ID == "" || q.Asked.IsZero() || !q.Expires.Equal(q.Asked) || g.Answer.Scope != ScopeTime ||
+		g.Answer.Until.Sub(q.Asked) != time.Minute {
 		t.Errorf("got %+v", g)
 	}
 	if a, ok := b.Granted(Egress, "team", "example.com", "any"); !ok || a.User != "ada" {
@@ -65,7 +66,8 @@ func TestGrant(t *testing.T) {
 	if got := strings.Join(kinds, " "); got != "egress.requested egress.approved" {
 		t.Errorf("rows %s", got)
 	}
-	if first, second := <-events, <-events; first.Name != "egress.requested" || second.Name != "egress.approved" || second.Data["user"] != "ada" {
+	if first, second := <-events, <-events; first.Name != "egress.requested" || second.Name != "egress.approved" ||
+		second.Data["user"] != "ada" {
 		t.Errorf("events %+v %+v", first, second)
 	}
 	if err := b.Revoke(t.Context(), g.Question.ID, no); err != nil || len(b.Grants()) != 0 {
@@ -112,7 +114,8 @@ func TestGrantIsRefused(t *testing.T) {
 	}
 	b, _ := newBroker(t, Config{})
 	long, a := say(func(q *Question, a *Answer) { q.For, a.Reason = 100*MaxFor, strings.Repeat("r", 2*maxReason) })
-	if g, err := b.Grant(t.Context(), long, a); err != nil || g.Answer.Until.Sub(g.Question.Asked) != MaxFor || len(g.Answer.Reason) > maxReason+3 {
+	if g, err := b.Grant(t.Context(), long, a); err != nil || g.Answer.Until.Sub(g.Question.Asked) != MaxFor ||
+		len(g.Answer.Reason) > maxReason+3 {
 		t.Errorf("the bounds of a question are not its: %+v, %v", g, err)
 	}
 }

@@ -26,7 +26,8 @@ type waitingQuestion struct {
 }
 
 func newWaitingQuestion(q Question) *waitingQuestion {
-	return &waitingQuestion{q: q, sem: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
+	return &waitingQuestion{q: q, sem: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}),
+		done: make(chan struct{})}
 }
 
 func (w *waitingQuestion) lock(ctx context.Context) error {

@@ -109,7 +109,8 @@ func FuzzBroker(f *testing.F) {
 					a = scoped([]string{"", ScopeTime, ScopeSession, ScopeRun}[i/3%4])
 				}
 				waits := slices.ContainsFunc(b.Pending(), func(q Question) bool { return q.ID == p.Question.ID })
-				fits := a.Scope == "" || a.Scope == ScopeTime || a.Scope == ScopeSession && p.Question.Session != "" || a.Scope == ScopeRun && p.Question.Run != ""
+				fits := a.Scope == "" || a.Scope == ScopeTime || a.Scope == ScopeSession && p.Question.Session != "" || a.Scope == ScopeRun &&
+					p.Question.Run != ""
 				err := b.Answer(t.Context(), p.Question.ID, a)
 				if (err == nil) != (waits && fits) {
 					t.Fatalf("it waits: %v, its scope fits: %v, and an answer says %v", waits, fits, err)
@@ -129,7 +130,8 @@ func FuzzBroker(f *testing.F) {
 					for _, who.CodeSHA256 = range []string{"", "a", "b"} {
 						want := slices.ContainsFunc(model, func(h held) bool {
 							return now.Before(h.until) && h.q.What == who.What && (h.q.CodeSHA256 == "" || h.q.CodeSHA256 == who.CodeSHA256) &&
-								(h.scope == "" || h.scope == ScopeTime || h.scope == ScopeSession && h.q.Session == who.Session || h.scope == ScopeRun && h.q.Run == who.Run)
+								(h.scope == "" || h.scope == ScopeTime || h.scope == ScopeSession && h.q.Session == who.Session || h.scope == ScopeRun &&
+									h.q.Run == who.Run)
 						})
 						got := slices.ContainsFunc(b.GrantsFor(Egress, who), func(g Grant) bool { return g.Question.What == who.What })
 						if got != want {

@@ -45,7 +45,8 @@ func (b *Broker) record(ctx context.Context, q Question, steps ...auditEvent) er
 		if q.CodeSHA256 != "" {
 			data["code_sha256"] = q.CodeSHA256
 		}
-		entries[i] = audit.Entry{Kind: q.rowKind(h.step), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.step == denied || h.step == revoked}
+		entries[i] = audit.Entry{Kind: q.rowKind(h.step), Run: q.ID, Namespace: q.Namespace, Data: data, Late: h.step == denied ||
+			h.step == revoked}
 	}
 	_, err := b.c.Audit.Append(ctx, entries...)
 	return err
@@ -71,9 +72,10 @@ func (b *Broker) notifyListeners(q Question, h auditEvent) {
 
 // facts returns the facts of a question for the log: never code.
 func (q Question) facts() map[string]any {
-	return facts(map[string]string{"session": q.Session, "run": q.Run, "client": q.Client, "reason": q.Reason, "code_of": q.CodeOf}, map[string]any{
-		"for_seconds": q.For.Seconds(), "expires": q.Expires.UTC().Format(time.RFC3339),
-	})
+	return facts(map[string]string{"session": q.Session, "run": q.Run, "client": q.Client, "reason": q.Reason, "code_of": q.CodeOf},
+		map[string]any{
+			"for_seconds": q.For.Seconds(), "expires": q.Expires.UTC().Format(time.RFC3339),
+		})
 }
 
 func (a Answer) facts() map[string]any {

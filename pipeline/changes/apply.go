@@ -45,7 +45,8 @@ func (s *Store) Apply(ctx context.Context, id string, o ApplyOptions) (a Applied
 }
 
 // change does the steps that a plan returns.
-func (s *Store) change(ctx context.Context, id, verb string, plan func(header, *tree, *pack) (journal, Applied, error)) (a Applied, err error) {
+func (s *Store) change(ctx context.Context, id, verb string, plan func(header, *tree, *pack) (journal, Applied, error)) (a Applied,
+	err error) {
 	h, err := s.find(id)
 	if err != nil {
 		return a, err

@@ -24,7 +24,8 @@ import (
 func TestLinksSwapped(t *testing.T) {
 	outcomes := map[bool]int{}
 	for range hosttest.Rounds(75, 1500) {
-		p := newProject(t, map[string]string{"d/e/a": "1", "d/e/b": "2", "d/c": "3"}).edit(map[string]string{"d/e/a": "one", "d/e/b": "!", "d/e/n/x": "4", "d/c": "three"})
+		p := newProject(t, map[string]string{"d/e/a": "1", "d/e/b": "2", "d/c": "3"}).edit(map[string]string{"d/e/a": "one", "d/e/b": "!",
+			"d/e/n/x": "4", "d/c": "three"})
 		p.propose()
 		outside := filepath.Join(filepath.Dir(p.host), "outside")
 		putFile(t, outside, "e/a", "1")
@@ -198,15 +199,18 @@ func TestSubmount(t *testing.T) {
 	if _, err := p.store.Propose(t.Context(), proposal); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = p.store.Apply(t.Context(), "01SET2", ApplyOptions{}); err == nil || !strings.Contains(err.Error(), "m is another file system") {
+	if _, err = p.store.Apply(t.Context(), "01SET2", ApplyOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "m is another file system") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // Directories whose modes keep even their owner out are made, filled, emptied and removed.
 func TestModes(t *testing.T) {
-	p := newProject(t, map[string]string{"ro/a": "1", "rw/b": "2", "gone/c": "3"}).edit(map[string]string{"ro/a": "one", "rw/b": "two", "new/d": "4", "gone": "!"})
-	modes := map[string]fs.FileMode{"host/ro": 0o555, "host/gone": 0o500, "work/ro": 0o755, "work/rw": 0o555, "work/new": 0o511, "work/new/d": 0o400}
+	p := newProject(t, map[string]string{"ro/a": "1", "rw/b": "2", "gone/c": "3"}).edit(map[string]string{"ro/a": "one", "rw/b": "two",
+		"new/d": "4", "gone": "!"})
+	modes := map[string]fs.FileMode{"host/ro": 0o555, "host/gone": 0o500, "work/ro": 0o755, "work/rw": 0o555, "work/new": 0o511,
+		"work/new/d": 0o400}
 	for name, mode := range modes {
 		if err := os.Chmod(filepath.Join(filepath.Dir(p.host), name), mode); err != nil {
 			t.Fatal(err)
@@ -250,13 +254,15 @@ func withoutModes(tree string) string {
 // Set-group-ID bits of directories of the host stay, and new directories get them, as mkdir(2) gives them.
 func TestSetGroupID(t *testing.T) {
 	p := newProject(t, map[string]string{"s/a": "1", "s/d/b": "2"}).edit(map[string]string{"s/n/x": "3", "s/a": "4"})
-	for name, mode := range map[string]fs.FileMode{"host/s": 0o775 | fs.ModeSetgid, "host/s/a": 0o755 | fs.ModeSetuid, "host/s/d": 0o775 | fs.ModeSetgid, "work/s/d": 0o755} {
+	for name, mode := range map[string]fs.FileMode{"host/s": 0o775 | fs.ModeSetgid, "host/s/a": 0o755 | fs.ModeSetuid,
+		"host/s/d": 0o775 | fs.ModeSetgid, "work/s/d": 0o755} {
 		if err := os.Chmod(filepath.Join(filepath.Dir(p.host), name), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set := p.propose()
-	if i := slices.IndexFunc(set.Entries, func(e Entry) bool { return e.Path == "s/a" }); i < 0 || !strings.Contains(set.Entries[i].Mark, "are lost") {
+	if i := slices.IndexFunc(set.Entries, func(e Entry) bool { return e.Path == "s/a" }); i < 0 ||
+		!strings.Contains(set.Entries[i].Mark, "are lost") {
 		t.Errorf("got %+v", set.Entries)
 	}
 	check := func(when string, want map[string]fs.FileMode) {
@@ -268,7 +274,8 @@ func TestSetGroupID(t *testing.T) {
 		}
 	}
 	p.apply(ApplyOptions{})
-	check("applied", map[string]fs.FileMode{"s": 0o755 | fs.ModeSetgid, "s/n": 0o755 | fs.ModeSetgid, "s/d": 0o755 | fs.ModeSetgid, "s/a": 0o644})
+	check("applied", map[string]fs.FileMode{"s": 0o755 | fs.ModeSetgid, "s/n": 0o755 | fs.ModeSetgid, "s/d": 0o755 | fs.ModeSetgid,
+		"s/a": 0o644})
 	p.undo()
 	check("undone", map[string]fs.FileMode{"s": 0o775 | fs.ModeSetgid, "s/d": 0o775 | fs.ModeSetgid})
 }

@@ -97,7 +97,8 @@ func (s Set) Summary() Summary { return s.Counts }
 func summarize(entries []Entry) (c Summary) {
 	for _, e := range entries {
 		switch {
-		case e.Before.Kind != "" && e.After.Kind != "" && (e.Before.Kind == Directory) == (e.After.Kind == Directory) && e.Before.Kind != Directory:
+		case e.Before.Kind != "" && e.After.Kind != "" && (e.Before.Kind == Directory) == (e.After.Kind == Directory) &&
+			e.Before.Kind != Directory:
 			c.Changed++
 		case e.Before.Kind == "" && e.After.Kind != Directory, e.Before.Kind == Directory && e.After.Kind != Directory && e.After.Kind != "":
 			c.Added++

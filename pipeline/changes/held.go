@@ -113,7 +113,8 @@ func heldInGit(words []string) string {
 		words = words[2+end:]
 	}
 	switch {
-	case len(words) == 2 && (words[0] == "objects" && words[1] == "info" || words[0] == "info" && words[1] == "refs"), slices.Contains(gitData, words[0]) && !strings.HasSuffix(words[len(words)-1], "alternates"):
+	case len(words) == 2 && (words[0] == "objects" && words[1] == "info" || words[0] == "info" && words[1] == "refs"),
+		slices.Contains(gitData, words[0]) && !strings.HasSuffix(words[len(words)-1], "alternates"):
 		return ""
 	case words[0] == "hooks":
 		return "git runs its hooks on the host"

@@ -59,7 +59,8 @@ func indexed(b []byte) (files []byte, ok bool) {
 			return files, true
 		}
 		// Without an extension whose name has a small letter, the files are others: they are in a shared index.
-		if len(rest) < extension+trailer || rest[0] < 'A' || rest[0] > 'Z' || uint64(binary.BigEndian.Uint32(rest[4:])) > uint64(len(rest)-extension-trailer) {
+		if len(rest) < extension+trailer || rest[0] < 'A' || rest[0] > 'Z' ||
+			uint64(binary.BigEndian.Uint32(rest[4:])) > uint64(len(rest)-extension-trailer) {
 			return nil, false
 		}
 	}

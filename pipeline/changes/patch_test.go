@@ -21,8 +21,10 @@ func TestExport(t *testing.T) {
 	}
 	cases := append(applied[:len(applied):len(applied)], applied[0])
 	cases[len(cases)-1].name = "content"
-	cases[len(cases)-1].before = map[string]string{"bin": string(noise), "gone": "\x00\x01", "crlf": "1\r\n2\r\n", "no newline": "1\n2", "x": "-> bin", "sp ace/a b": "1\n"}
-	cases[len(cases)-1].after = map[string]string{"bin": string(noise[:500]) + "x", "gone": "!", "new": string(noise[5:5000]), "empty": "", "crlf": "1\r\nzwei\r\n", "no newline": "1\n2\n3",
+	cases[len(cases)-1].before = map[string]string{"bin": string(noise), "gone": "\x00\x01", "crlf": "1\r\n2\r\n", "no newline": "1\n2",
+		"x": "-> bin", "sp ace/a b": "1\n"}
+	cases[len(cases)-1].after = map[string]string{"bin": string(noise[:500]) + "x", "gone": "!", "new": string(noise[5:5000]), "empty": "",
+		"crlf": "1\r\nzwei\r\n", "no newline": "1\n2\n3",
 		"x": "+x now a file\n", "dashes": "-- a\n++ b\n", "sp ace/a b": "1\n2\n", "one": "\x00"}
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,13 +74,15 @@ func gitTree(t *testing.T, dir string) string {
 }
 
 func TestDiff(t *testing.T) {
-	p := newProject(t, map[string]string{"a": "1\n2\n", "b": "\x00", "r": "same text\n"}).edit(map[string]string{"a": "1\nzwei\n", "b": "\x01\x00", "r": "!", "s": "+x same text\n", "n\n": "new"})
+	p := newProject(t, map[string]string{"a": "1\n2\n", "b": "\x00", "r": "same text\n"}).edit(map[string]string{"a": "1\nzwei\n",
+		"b": "\x01\x00", "r": "!", "s": "+x same text\n", "n\n": "new"})
 	set := p.propose()
 	for _, tt := range []struct {
 		paths []string
 		want  string
 	}{
-		{[]string{"a"}, "diff --git a/a b/a\nindex 1191247b6d9a206f6ba3d8ac79e26d041dd86941..ca2bd3e91eec8bb23afe051abf3d6137f4ba99b0 100644\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+zwei\n"},
+		{[]string{"a"}, "diff --git a/a b/a\nindex 1191247b6d9a206f6ba3d8ac79e26d041dd86941..ca2bd3e91eec8bb23afe051abf3d6137f4ba99b0 " +
+			"100644\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+zwei\n"},
 		{[]string{"b"}, "Binary files a/b and b/b differ\n"},
 		{[]string{"r", "s"}, "diff --git a/r b/s\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from r\nrename to s\n"},
 		{[]string{"s"}, "diff --git a/s b/s\nnew file mode 100755\n"},

@@ -26,7 +26,8 @@ type plan struct {
 }
 
 func newPlan(ctx context.Context, o ApplyOptions, t *tree, content *pack, entries []Entry) (*plan, error) {
-	p := &plan{ctx: ctx, o: o, tree: t, content: content, entries: entries, chosen: make([]bool, len(entries)), by: map[string]int{}, named: map[string]bool{}}
+	p := &plan{ctx: ctx, o: o, tree: t, content: content, entries: entries, chosen: make([]bool, len(entries)), by: map[string]int{},
+		named: map[string]bool{}}
 	for i, e := range entries {
 		p.by[e.Path] = i
 	}
@@ -215,7 +216,8 @@ func (p *plan) mergeInto(s *step, e Entry) bool {
 // isSameIndex reports whether git on the host has done no more to its index than to look at the files again, and stores
 // what is there now.
 func (p *plan) isSameIndex(s *step, want State) bool {
-	if !isIndex(string(s.Path)) || s.From.Kind != File || want.Kind != File || s.From.Mode != want.Mode || s.From.Size > maxIndex || p.keep(s) != nil {
+	if !isIndex(string(s.Path)) || s.From.Kind != File || want.Kind != File || s.From.Mode != want.Mode || s.From.Size > maxIndex ||
+		p.keep(s) != nil {
 		return false
 	}
 	now, okNow := p.content.read(s.From, maxIndex)

@@ -69,7 +69,8 @@ func (s *Store) Propose(ctx context.Context, p Proposal) (set Set, err error) {
 	if err := p.Changes(ctx, c.add); err != nil {
 		return set, err
 	}
-	set = Set{ID: p.ID, Namespace: p.Namespace, Session: p.Session, Dir: p.Dir, Time: time.Now().UTC(), Status: StatusProposed, Entries: c.finish()}
+	set = Set{ID: p.ID, Namespace: p.Namespace, Session: p.Session, Dir: p.Dir, Time: time.Now().UTC(), Status: StatusProposed,
+		Entries: c.finish()}
 	set.Counts = summarize(set.Entries)
 	if len(set.Entries) == 0 {
 		return set, nil

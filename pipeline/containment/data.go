@@ -26,9 +26,11 @@ func DataMounts(p *pipeline.Pipeline, names []string) (mounts []backends.Mount, 
 		host, known := p.Config.Data[name]
 		switch {
 		case !known && len(p.Config.Data) == 0:
-			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown data directory %.80q: the operator has configured none", name), remedy.Setting.With("data.NAME"))
+			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown data directory %.80q: the operator has configured none", name),
+				remedy.Setting.With("data.NAME"))
 		case !known:
-			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown data directory %.80q", name), "choose from: "+strings.Join(DataNames(p), ", "))
+			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown data directory %.80q", name),
+				"choose from: "+strings.Join(DataNames(p), ", "))
 		case slices.Contains(names[:i], name):
 			continue
 		}
@@ -48,7 +50,8 @@ func CheckNamedDir(what, setting, host string) error {
 			"name the directory itself, "+link.To+" or one below it, in ", remedy.Setting.With(setting))
 	}
 	if err != nil {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the %s does not exist", what), "create it, or change ", remedy.Setting.With(setting))
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the %s does not exist", what), "create it, or change ",
+			remedy.Setting.With(setting))
 	}
 	return dir.Close()
 }

@@ -29,7 +29,8 @@ type Route struct {
 // names. Each named host must be among them, unless a person typed the list or is asked about it later.
 func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 	e := r.Pipeline.Config.Egress
-	asker := approval.Question{Kind: approval.Egress, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Run: r.Outcome.ID, CodeSHA256: r.Code}
+	asker := approval.Question{Kind: approval.Egress, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Run: r.Outcome.ID,
+		CodeSHA256: r.Code}
 	w := Route{Policy: e.Policy, Granted: outbound.Approved(r.Pipeline.Config.Approvals, asker)}
 	if allow == nil {
 		return w, nil
@@ -37,13 +38,15 @@ func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 	local, names := egress.CutLocal(allow)
 	for _, port := range local { // approvals can't open ports of this machine
 		if e.Dialer == nil || !slices.Contains(e.Dialer.Local, port) {
-			return w, pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which only its operator can allow", port),
+			return w, pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which only its operator can allow",
+				port),
 				"ask the operator to add it to ", remedy.Setting.With("egress.local"))
 		}
 	}
 	within, err := egress.NewPolicy(names, e.Deny)
 	if err != nil && slices.ContainsFunc(allow, func(name string) bool { return r.Clean(name) != name }) {
-		return w, pipeline.Refuse(pipeline.StageEgress, "a domain of the request contains a secret", "name hosts like example.com") // err may have cut it
+		// err may have cut it
+		return w, pipeline.Refuse(pipeline.StageEgress, "a domain of the request contains a secret", "name hosts like example.com")
 	}
 	if err != nil {
 		hint := "name hosts like example.com, *.example.com or example.com:5432"
@@ -77,13 +80,15 @@ func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 	if len(missing) == 0 {
 		return w, nil
 	}
-	return w, pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has approved it", strings.Join(missing, ", ")),
+	return w, pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has "+
+		"approved it", strings.Join(missing, ", ")),
 		remedy.AskEgress)
 }
 
 // NewOutbound returns the egress session of a sandbox that needs one, else nil. A session needs one if a person could
 // approve a host later, because listeners can't be opened then.
-func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases func() vault.Leases, session string) (*outbound.Session, error) {
+func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases func() vault.Leases, session string) (*outbound.Session,
+	error) {
 	e := r.Pipeline.Config.Egress
 	later := session != "" && r.Pipeline.Config.Approvals != nil
 	ask := e.Ask && r.Pipeline.Config.Approvals != nil
@@ -118,7 +123,8 @@ func NewOutbound(r *pipeline.Run, base string, allow []string, w Route, leases f
 // DecisionRecorder returns a function that writes each decision to the log at once.
 func DecisionRecorder(p *pipeline.Pipeline, id, namespace string, clean func(string) string) outbound.Record {
 	return func(ctx context.Context, d egress.Decision) error {
-		data := pipeline.Facts{"name": safetext.Clip(clean(d.Name), pipeline.MaxText), "reason": safetext.Clip(clean(d.Reason), pipeline.MaxReason)}
+		data := pipeline.Facts{"name": safetext.Clip(clean(d.Name), pipeline.MaxText),
+			"reason": safetext.Clip(clean(d.Reason), pipeline.MaxReason)}
 		data.AddIf("port", d.Port, d.Port)
 		if d.Failed {
 			data["failed"] = true

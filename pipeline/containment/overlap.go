@@ -35,11 +35,13 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 	for _, m := range mounts {
 		host := ResolveLinks(m.Host)
 		if m.Write && saves != nil && there.FirstWithin(host) != "" {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which is in %s", m.Host),
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which is in %s",
+				m.Host),
 				"name a directory outside of it with ", remedy.Artifacts, ", or show it read-only")
 		}
 		if ours := findOverlap(p, own, host, m.Write); ours != "" {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s contains or is in %s, which belongs to sandboxmcp", m.Host, ours), "mount another directory")
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s contains or is in %s, which belongs to sandboxmcp", m.Host, ours),
+				"mount another directory")
 		}
 	}
 	return nil

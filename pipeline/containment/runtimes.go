@@ -48,13 +48,15 @@ func CheckPrograms(t pipeline.Runtime, backend string, commands ...[]string) err
 	if program == "" {
 		return nil
 	}
-	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s needs %s, which is missing from the directories that sandboxes see", t.Name, program),
+	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%s needs %s, which is missing from the directories that sandboxes see", t.Name,
+		program),
 		"install it, or change ", remedy.Setting.With("runtimes."+t.Name))
 }
 
 // WrongLanguage returns the error for code of a language that is not its session's.
 func WrongLanguage(session, code string) error {
-	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, but this code is %s", session, code), remedy.OtherLanguage)
+	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, but this code is %s", session, code),
+		remedy.OtherLanguage)
 }
 
 // SessionLanguage resolves the name of a language for a session on a backend, and returns also the language whose
@@ -84,7 +86,8 @@ func Kernels(runtimes []pipeline.Runtime) map[string]kernel.CustomLanguage {
 	for _, t := range runtimes {
 		own := kernel.CustomLanguage{Language: t.Name, Args: t.Kernel, Source: t.Driver}
 		if t.Driver != "" {
-			own.Args = []string{"sh", "-c", fmt.Sprintf("d=${TMPDIR:-/tmp}/kernel-$$; head -c %d <&3 >\"$d\" || exit; exec %s", len(t.Driver), words(t.Kernel, false))}
+			own.Args = []string{"sh", "-c", fmt.Sprintf("d=${TMPDIR:-/tmp}/kernel-$$; head -c %d <&3 >\"$d\" || exit; exec %s", len(t.Driver),
+				words(t.Kernel, false))}
 		}
 		if t.Kernel != nil {
 			all[t.Name] = own
@@ -171,7 +174,8 @@ func ProbeRuntimes(runtimes []pipeline.Runtime, backend string) (all []backends.
 		if t.Kernel != nil {
 			sessions = "with"
 		}
-		about := backends.Runtime{Name: t.Name, Path: first, Why: remedy.Text{"runs files " + strings.Join(t.Extensions, " ") + ", " + sessions + " sessions"}}
+		about := backends.Runtime{Name: t.Name, Path: first, Why: remedy.Text{"runs files " + strings.Join(t.Extensions, " ") + ", " + sessions +
+			" sessions"}}
 		if backend != "process" {
 			about.Why = append(about.Why, "; if the image has "+first)
 		} else if program := MissingProgram(backend, t.Command, t.Compile, t.Kernel); program != "" {

@@ -226,7 +226,8 @@ type routes struct {
 }
 
 // on registers do for a route. within wraps the handler; nil chooses by the route's time.
-func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context, *A) (R, error), within func(http.HandlerFunc) http.HandlerFunc) {
+func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context, *A) (R, error),
+	within func(http.HandlerFunc) http.HandlerFunc) {
 	mux := all.short
 	if o.Long {
 		mux = all.all

@@ -33,7 +33,8 @@ func requesterOf(ctx context.Context) requester {
 		if page {
 			by = "page"
 		}
-		return requester{peer: true, root: uid == 0, page: page, person: true, user: name, own: identity.All(), caller: pipeline.Caller{By: by, User: name}}
+		return requester{peer: true, root: uid == 0, page: page, person: true, user: name, own: identity.All(),
+			caller: pipeline.Caller{By: by, User: name}}
 	}
 	i, ok := identity.From(ctx)
 	if !ok {

@@ -48,7 +48,8 @@ func runAt(t *testing.T, at pace) *running {
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	must(t, err)
 	t.Cleanup(func() { log.Close() })
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Settings: []any{&workspace.Config{Dir: t.TempDir()}}})
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(),
+		Settings: []any{&workspace.Config{Dir: t.TempDir()}}})
 	t.Cleanup(p.Close)
 	l := serveAt(t, Config{Pipeline: p, Runs: p, Sweep: func(context.Context) {}, Alike: func() string { return alike }}, at)
 	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
@@ -101,7 +102,8 @@ func (r *running) idle(id string) {
 func TestCells(t *testing.T) {
 	r := serveRuns(t)
 	info := r.create("shell")
-	if res, response := r.exec(info.ID, "x=6; printf 'a\\xffb'; echo $((x*7))"); res.Ended != backends.EndedOK || response != "a\xffb42\n" || res.Session != info.ID {
+	if res, response := r.exec(info.ID, "x=6; printf 'a\\xffb'; echo $((x*7))"); res.Ended != backends.EndedOK || response != "a\xffb42\n" ||
+		res.Session != info.ID {
 		t.Errorf("got %q, %+v", response, res)
 	}
 	if res, response := r.exec(strings.ToLower(info.ID[:20]), "echo $x; exit 3"); res.ExitCode != 3 || response != "6\n" {

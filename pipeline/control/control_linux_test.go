@@ -188,7 +188,8 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	out, err = Call(t.Context(), c, AnswerApproval, Verdict{ID: yes.Question.ID, Allow: false, Reason: "changed my mind"})
-	if ok := slices.ContainsFunc(b.Grants(), func(g approval.Grant) bool { return g.Question.What == "a.example" }); ok || err != nil || !out.Revoked || out.Question.What != "a.example" {
+	if ok := slices.ContainsFunc(b.Grants(), func(g approval.Grant) bool { return g.Question.What == "a.example" }); ok || err != nil ||
+		!out.Revoked || out.Question.What != "a.example" {
 		t.Errorf("no to the yes: granted %v, %v, %+v", ok, err, out)
 	}
 	if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: yes.Question.ID, Allow: false}); !errors.Is(err, approval.ErrAnswered) {
@@ -196,7 +197,8 @@ func TestAnswers(t *testing.T) {
 	}
 	last := openQuestion(t, b, "c.example")
 	must(t, log.Close())
-	if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: last.Question.ID, Allow: true}); err == nil || err.Error() != audit.UnwrittenText {
+	if _, err := Call(t.Context(), c, AnswerApproval, Verdict{ID: last.Question.ID, Allow: true}); err == nil ||
+		err.Error() != audit.UnwrittenText {
 		t.Errorf("an answer that can't be recorded: %v", err)
 	}
 }

@@ -63,7 +63,8 @@ func TestDial(t *testing.T) {
 	serveIn(t, dir, Config{Server: Server{PID: 123}}, patient)
 	_, err = dialed("")
 	var several *Several
-	if !errors.Is(err, ErrSeveral) || !errors.As(err, &several) || len(several.Servers) != 2 || err.Error() != "several servers are running: 7, 123" {
+	if !errors.Is(err, ErrSeveral) || !errors.As(err, &several) || len(several.Servers) != 2 ||
+		err.Error() != "several servers are running: 7, 123" {
 		t.Errorf("got %v", err)
 	}
 	for _, name := range []string{"7", "123"} {

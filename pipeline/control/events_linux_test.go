@@ -57,7 +57,8 @@ func TestEventsThatAreRemembered(t *testing.T) {
 	}
 	for line, err := range c.Events(t.Context(), EventQuery{Namespace: "a"}) {
 		must(t, err)
-		if line.Name != event.EgressDenied || line.Run != "R1" || fmt.Sprintf("%v %v", line.Data["name"], line.Data["port"]) != "x.example 443" || line.Time.Before(began.Truncate(0)) || line.Time.After(time.Now()) {
+		if line.Name != event.EgressDenied || line.Run != "R1" || fmt.Sprintf("%v %v", line.Data["name"], line.Data["port"]) != "x.example 443" ||
+			line.Time.Before(began.Truncate(0)) || line.Time.After(time.Now()) {
 			t.Errorf("got %+v", line)
 		}
 	}
@@ -229,7 +230,8 @@ func TestEventsAreRefused(t *testing.T) {
 
 // FuzzLine reads what a server may say.
 func FuzzLine(f *testing.F) {
-	for _, s := range []string{`{"seq":1,"time":"2026-01-02T03:04:05Z","name":"egress.denied","data":{"port":443}}`, `{"dropped":3}`, `{}`, `[]`, "\xff", `{"seq":-1}`} {
+	for _, s := range []string{`{"seq":1,"time":"2026-01-02T03:04:05Z","name":"egress.denied","data":{"port":443}}`, `{"dropped":3}`, `{}`,
+		`[]`, "\xff", `{"seq":-1}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

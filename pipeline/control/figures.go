@@ -74,7 +74,8 @@ type logPass struct {
 }
 
 // summed are the kinds of rows that figures need.
-var summed = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost", "egress.approved", "egress.denied"}
+var summed = []string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost",
+	"egress.approved", "egress.denied"}
 
 type FiguresQuery struct {
 	InNamespace

@@ -18,14 +18,18 @@ func BenchmarkFigures(b *testing.B) {
 	for from := 0; from < 100_000; from += 1000 {
 		var batch []audit.Entry
 		for i := from; i < from+1000; i++ {
-			batch = append(batch, audit.Entry{Kind: kinds[i%len(kinds)], Run: fmt.Sprint(i / 5), Namespace: fmt.Sprint("team-", i%7), Soon: true, Data: map[string]any{
-				"name": fmt.Sprintf("host-%d.example.com", i%300), "language": "python", "backend": "process", "profile": "hardened", "ended": "ok", "wall_ms": i % 900, "peak_memory": 9<<20 + i,
-				"require": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps"}, "layers": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps", "cgroup"}}})
+			batch = append(batch, audit.Entry{Kind: kinds[i%len(kinds)], Run: fmt.Sprint(i / 5), Namespace: fmt.Sprint("team-", i%7), Soon: true,
+				Data: map[string]any{
+					"name": fmt.Sprintf("host-%d.example.com", i%300), "language": "python", "backend": "process", "profile": "hardened", "ended": "ok",
+					"wall_ms": i % 900, "peak_memory": 9<<20 + i,
+					"require": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps"},
+					"layers":  []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps", "cgroup"}}})
 		}
 		_, err := log.Append(b.Context(), batch...)
 		must(b, err)
 	}
-	ctx := identity.With(b.Context(), identity.Identity{Name: "boss", Source: identity.FromPeer, Kind: identity.Person, Namespaces: identity.All()})
+	ctx := identity.With(b.Context(), identity.Identity{Name: "boss", Source: identity.FromPeer, Kind: identity.Person,
+		Namespaces: identity.All()})
 	for b.Loop() {
 		api := New(Config{Records: log})
 		for partly := true; partly; {

@@ -84,7 +84,8 @@ func (a *API) copyExport(ctx context.Context, q *Export) (MovedFiles, error) {
 }
 
 // place performs an effect that writes files into a session.
-func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (MovedFiles, error) {
+func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (MovedFiles,
+	error) {
 	info, err := a.findSession(ctx, id)
 	if err == nil {
 		to, err = session.ResolvePath(info, to)

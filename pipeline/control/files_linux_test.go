@@ -102,7 +102,8 @@ func TestFiles(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") == "1" {
 		size = 1 << 30
 	}
-	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 1200, RAM: 2048}})
+	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team",
+		Limits: pipeline.Limits{Disk: 1200, RAM: 2048}})
 	must(t, err)
 	for name, c := range map[string]struct {
 		files int
@@ -121,7 +122,8 @@ func TestFiles(t *testing.T) {
 				t.Errorf("%s out: %d files, %d bytes, %v", name, n, size, err)
 			}
 		})
-		t.Logf("%s: %d files of %d bytes in and out in %s; the heap of both ends grew by %d MB at most", name, c.files, c.size, time.Since(began).Round(time.Millisecond), grew>>20)
+		t.Logf("%s: %d files of %d bytes in and out in %s; the heap of both ends grew by %d MB at most", name, c.files, c.size,
+			time.Since(began).Round(time.Millisecond), grew>>20)
 		if grew > 48<<20 {
 			t.Errorf("%s: the heap grew by %d MB", name, grew>>20)
 		}
@@ -132,7 +134,8 @@ func TestFiles(t *testing.T) {
 // TestFilesFail: what is cut off, fails or finds no room leaves nothing in the session.
 func TestFilesFail(t *testing.T) {
 	r := serveRuns(t)
-	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 16}})
+	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team",
+		Limits: pipeline.Limits{Disk: 16}})
 	must(t, err)
 	nothing := func(name string) {
 		t.Helper()
@@ -142,7 +145,8 @@ func TestFilesFail(t *testing.T) {
 		})
 	}
 	var f *Failure
-	if _, err := r.PutFiles(t.Context(), info.ID, "", tarOf(1, 32<<20)); !errors.As(err, &f) || !strings.Contains(err.Error(), "no space left") {
+	if _, err := r.PutFiles(t.Context(), info.ID, "", tarOf(1, 32<<20)); !errors.As(err, &f) ||
+		!strings.Contains(err.Error(), "no space left") {
 		t.Errorf("a full disk: %v", err)
 	}
 	nothing("a full disk")

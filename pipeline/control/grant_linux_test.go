@@ -30,7 +30,8 @@ func TestScopeOfAnAnswer(t *testing.T) {
 		"a no that is a no":   {"r", "s", Verdict{Reason: "no"}, "", 0, ""},
 		"no scope in control": {"r", "s", Verdict{Allow: true, Scope: "\x1b[2J"}, "", 0, "is not allowed"},
 	} {
-		p, err := b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: strings.ReplaceAll(name, " ", "-") + ".example", Namespace: "team", Run: tt.run, Session: tt.session})
+		p, err := b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: strings.ReplaceAll(name, " ", "-") + ".example",
+			Namespace: "team", Run: tt.run, Session: tt.session})
 		must(t, err)
 		began := time.Now()
 		tt.say.ID = p.Question.ID
@@ -45,7 +46,8 @@ func TestScopeOfAnAnswer(t *testing.T) {
 			continue
 		}
 		lasts := out.Until.Sub(began)
-		if err != nil || out.Scope != tt.scope || out.Allowed != tt.say.Allow || tt.lasts > 0 && (lasts < tt.lasts-time.Second || out.Until.After(time.Now().Add(tt.lasts+time.Second))) {
+		if err != nil || out.Scope != tt.scope || out.Allowed != tt.say.Allow || tt.lasts > 0 &&
+			(lasts < tt.lasts-time.Second || out.Until.After(time.Now().Add(tt.lasts+time.Second))) {
 			t.Errorf("%s: got %+v, %v", name, out, err)
 		}
 	}

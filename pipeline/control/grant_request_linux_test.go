@@ -26,15 +26,18 @@ func TestGrant(t *testing.T) {
 	me, err := user.Current()
 	must(t, err)
 	waits := openQuestion(t, b, "example.com:443")
-	g, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "example.com:443", Namespace: "team", Seconds: 90, Reason: "the docs"})
+	g, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "example.com:443", Namespace: "team", Seconds: 90,
+		Reason: "the docs"})
 	must(t, err)
-	if g.Scope != approval.ScopeTime || g.User != me.Username || g.By != "cli" || g.Reason != "the docs" || g.Until.Sub(g.Question.Asked) != 90*time.Second {
+	if g.Scope != approval.ScopeTime || g.User != me.Username || g.By != "cli" || g.Reason != "the docs" ||
+		g.Until.Sub(g.Question.Asked) != 90*time.Second {
 		t.Errorf("got %+v", g)
 	}
 	if a, err := waits.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username {
 		t.Errorf("who waits is told %+v, %v", a, err)
 	}
-	s, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Host, What: "run git *", Namespace: "team", Session: "s", Seconds: 1e12})
+	s, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Host, What: "run git *", Namespace: "team", Session: "s",
+		Seconds: 1e12})
 	must(t, err)
 	if s.Scope != approval.ScopeSession || s.Until.Sub(s.Question.Asked) != approval.MaxFor {
 		t.Errorf("got %+v", s)
@@ -60,7 +63,8 @@ func TestGrant(t *testing.T) {
 		}
 	}
 	must(t, log.Close())
-	if _, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "late.example", Namespace: "team"}); err == nil || err.Error() != audit.UnwrittenText {
+	if _, err := Call(t.Context(), c, GiveGrant, GrantRequest{Kind: approval.Egress, What: "late.example", Namespace: "team"}); err == nil ||
+		err.Error() != audit.UnwrittenText {
 		t.Errorf("an approval that can't be recorded: %v", err)
 	}
 	if len(b.Grants()) != 1 {

@@ -19,7 +19,8 @@ type Setting struct {
 
 // general are the prefixes of settings that people with only some namespaces may see: those that apply to their
 // programs and reveal nothing about others.
-var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.", "max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
+var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.",
+	"max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
 
 func (a *API) policy(ctx context.Context, _ *NoArguments) ([]Setting, error) {
 	list := []Setting{}

@@ -56,11 +56,13 @@ func overHTTP(t *testing.T) people {
 		ctx := q.Context()
 		switch q.Header.Get(who) {
 		case "agent":
-			ctx = identity.With(ctx, identity.Identity{Name: "a", Source: identity.FromToken, Kind: identity.Agent, Namespaces: identity.Only("team")})
+			ctx = identity.With(ctx, identity.Identity{Name: "a", Source: identity.FromToken, Kind: identity.Agent,
+				Namespaces: identity.Only("team")})
 		case "all":
 			ctx = identity.With(ctx, identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
 		case "other":
-			ctx = identity.With(ctx, identity.Identity{Name: "other", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.Only("other")})
+			ctx = identity.With(ctx, identity.Identity{Name: "other", Source: identity.FromToken, Kind: identity.Person,
+				Namespaces: identity.Only("other")})
 		}
 		r.listener.api.ServeHTTP(w, q.WithContext(ctx))
 	}))
@@ -78,7 +80,8 @@ func overHTTP(t *testing.T) people {
 func (p *people) propose() {
 	p.dir = p.t.TempDir()
 	must(p.t, os.WriteFile(filepath.Join(p.dir, "a.txt"), []byte("one\n"), 0o644))
-	_, out, err := pipeline.Do(p.t.Context(), p.pipeline, run.Request{Namespace: "team", Language: "shell", Code: []byte("echo two >>a.txt; echo new >secret.example"),
+	_, out, err := pipeline.Do(p.t.Context(), p.pipeline, run.Request{Namespace: "team", Language: "shell",
+		Code:      []byte("echo two >>a.txt; echo new >secret.example"),
 		HostFiles: run.HostFiles{Workspace: backends.Mount{Host: p.dir, Propose: true}}})
 	must(p.t, err)
 	p.set = out.Changes.ID
@@ -105,15 +108,18 @@ func (p people) sends(t *testing.T, as, method, path, body string, headers ...st
 func (p people) requests() map[string][3]string {
 	id, question := p.mine, p.asks.Question.ID
 	return map[string][3]string{
-		getServer.Pattern: {"/v1/server"}, GetStats.Pattern: {"/v1/stats"}, GetQueue.Pattern: {"/v1/queue"}, ListJobs.Pattern: {"/v1/jobs?namespace=team"},
-		GetLimits.Pattern: {"/v1/limits?namespace=team", "", "403"}, SetLimits.Pattern: {"/v1/limits", `{"namespace":"team","limits":{"max_ram_mb":64}}`, "403"},
+		getServer.Pattern: {"/v1/server"}, GetStats.Pattern: {"/v1/stats"}, GetQueue.Pattern: {"/v1/queue"},
+		ListJobs.Pattern:      {"/v1/jobs?namespace=team"},
+		GetLimits.Pattern:     {"/v1/limits?namespace=team", "", "403"},
+		SetLimits.Pattern:     {"/v1/limits", `{"namespace":"team","limits":{"max_ram_mb":64}}`, "403"},
 		listApprovals.Pattern: {"/v1/approvals"}, listGrants.Pattern: {"/v1/grants"},
 		OpenApproval.Pattern:   {"/v1/approvals", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
 		AnswerApproval.Pattern: {"/v1/approvals/" + question, `{"allow":true}`, "404"},
 		GiveGrant.Pattern:      {"/v1/grants", `{"kind":"egress","what":"b.example","namespace":"team"}`, "403"},
 		ListSessions.Pattern:   {"/v1/sessions?namespace=team"}, ListUsage.Pattern: {"/v1/usage"},
 		CreateSession.Pattern:  {"/v1/sessions", `{"language":"shell","namespace":"team"}`, "403"},
-		InspectSession.Pattern: {"/v1/sessions/" + id + "/state", "", "404"}, PutValue.Pattern: {"/v1/sessions/" + id + "/bridge", `{"key":"x","value":1}`, "404"},
+		InspectSession.Pattern: {"/v1/sessions/" + id + "/state", "", "404"}, PutValue.Pattern: {"/v1/sessions/" + id + "/bridge",
+			`{"key":"x","value":1}`, "404"},
 		CopyFile.Pattern: {"/v1/sessions/" + id + "/copy", `{"source":"/etc/hostname","destination":"h"}`, "404"},
 		putFiles.Pattern: {"/v1/sessions/" + id + "/files?path=x", "", "415"}, getFiles.Pattern: {"/v1/sessions/" + id + "/files", "", "404"},
 		CopyExport.Pattern:    {"/v1/sessions/" + id + "/exports", `{"from_session":"` + id + `","path":"x"}`, "404"},
@@ -123,11 +129,15 @@ func (p people) requests() map[string][3]string {
 		ShowCode.Pattern:     {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/code", "", "404"},
 		InterruptRun.Pattern: {"/v1/running/01K9ZB5W7Q3M8Y2D4F6H8J0K2M/interrupt", `{"kill":true}`, "404"},
 		ReviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
-		SearchLog.Pattern:    {"/v1/log"}, GetStory.Pattern: {"/v1/log/" + p.run, "", "404"}, GetEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
-		ListStored.Pattern: {"/v1/stored"}, ReadStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
-		ListChanges.Pattern: {"/v1/changes"}, GetChanges.Pattern: {"/v1/changes/" + p.set, "", "404"}, DiffChanges.Pattern: {"/v1/changes/" + p.set + "/diff", "{}", "404"},
-		ApplyChanges.Pattern: {"/v1/changes/" + p.set + "/apply", "{}", "404"}, UndoChanges.Pattern: {"/v1/changes/" + p.set + "/undo", "", "404"}, DropChanges.Pattern: {"/v1/changes/" + p.set, "", "404"},
-		GetPolicy.Pattern: {"/v1/policy"}, ListSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, RunDoctor.Pattern: {"/v1/doctor"}, GetDisk.Pattern: {"/v1/disk"},
+		SearchLog.Pattern:    {"/v1/log"}, GetStory.Pattern: {"/v1/log/" + p.run, "", "404"},
+		GetEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
+		ListStored.Pattern:  {"/v1/stored"}, ReadStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
+		ListChanges.Pattern: {"/v1/changes"}, GetChanges.Pattern: {"/v1/changes/" + p.set, "", "404"},
+		DiffChanges.Pattern:  {"/v1/changes/" + p.set + "/diff", "{}", "404"},
+		ApplyChanges.Pattern: {"/v1/changes/" + p.set + "/apply", "{}", "404"}, UndoChanges.Pattern: {"/v1/changes/" + p.set + "/undo", "",
+			"404"}, DropChanges.Pattern: {"/v1/changes/" + p.set, "", "404"},
+		GetPolicy.Pattern: {"/v1/policy"}, ListSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, RunDoctor.Pattern: {"/v1/doctor"},
+		GetDisk.Pattern:    {"/v1/disk"},
 		GetFigures.Pattern: {"/v1/figures"}, OpenPage.Pattern: {"/v1/page", "{}"},
 		streamEvents.Pattern: {"/v1/events?follow=false"}, EndSession.Pattern: {"/v1/sessions/" + id, "", "404"},
 	}

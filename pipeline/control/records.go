@@ -114,7 +114,8 @@ func (q *LogQuery) filter() (audit.Filter, error) {
 		}
 		*t.to = at
 	}
-	for _, text := range []string{strings.ToUpper(q.Session), q.Secret, strings.ToLower(q.Artifact), strings.ToLower(strings.TrimPrefix(q.Domain, "*.")), q.Text} {
+	for _, text := range []string{strings.ToUpper(q.Session), q.Secret, strings.ToLower(q.Artifact),
+		strings.ToLower(strings.TrimPrefix(q.Domain, "*.")), q.Text} {
 		if text != "" {
 			f.Contains = append(f.Contains, inJSON(text))
 		}
@@ -141,7 +142,9 @@ func (q *LogQuery) chooses(r audit.Row) bool {
 		(q.Outcome == "" || f.Ended == q.Outcome || q.Outcome == "refused" && r.Kind == "execution.refused") &&
 		(q.Domain == "" || q.names(r.Kind, f)) &&
 		(q.Secret == "" || has(f.Secrets, q.Secret) || strings.HasPrefix(r.Kind, "vault.") && (f.Name == q.Secret || has(f.Names, q.Secret))) &&
-		(q.Artifact == "" || slices.ContainsFunc(f.Files, func(file facts.File) bool { return strings.HasPrefix(file.SHA256, strings.ToLower(q.Artifact)) }))
+		(q.Artifact == "" || slices.ContainsFunc(f.Files, func(file facts.File) bool {
+			return strings.HasPrefix(file.SHA256, strings.ToLower(q.Artifact))
+		}))
 }
 
 // names reports whether a row is about the domain of the query or a subdomain.

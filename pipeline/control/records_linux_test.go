@@ -22,7 +22,8 @@ import (
 func TestRecords(t *testing.T) {
 	p := overHTTP(t)
 	c := LocalClient(p.listener.api)
-	ctx := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
+	ctx := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person,
+		Namespaces: identity.All()})
 	for range 5 {
 		p.exec(p.mine, "exit 3")
 	}
@@ -58,11 +59,13 @@ func TestRecords(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	figures, err := Call(ctx, c, GetFigures, FiguresQuery{Days: 2})
-	if err != nil || len(figures.Days) == 0 || figures.Days[len(figures.Days)-1].Runs != 6 || figures.Days[len(figures.Days)-1].Failed != 5 || !slices.Equal(figures.Namespaces, []string{"team"}) {
+	if err != nil || len(figures.Days) == 0 || figures.Days[len(figures.Days)-1].Runs != 6 || figures.Days[len(figures.Days)-1].Failed != 5 ||
+		!slices.Equal(figures.Namespaces, []string{"team"}) {
 		t.Errorf("got %+v, %v", figures, err)
 	}
 	p.exec(p.mine, "true")
-	if figures, err = Call(ctx, c, GetFigures, FiguresQuery{InNamespace: InNamespace{Namespace: "team"}, Days: 2}); err != nil || figures.Days[len(figures.Days)-1].Runs != 7 {
+	if figures, err = Call(ctx, c, GetFigures, FiguresQuery{InNamespace: InNamespace{Namespace: "team"}, Days: 2}); err != nil ||
+		figures.Days[len(figures.Days)-1].Runs != 7 {
 		t.Errorf("one more: got %+v, %v", figures, err)
 	}
 	if _, err := Call(t.Context(), c, GetQueue, NoArguments{}); err == nil {
@@ -111,7 +114,8 @@ func TestWatch(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	found, err := Call(t.Context(), p.Client, SearchLog, LogQuery{Kinds: []string{"execution.interrupted"}})
-	if err != nil || len(found.Rows) != 1 || !strings.Contains(string(found.Rows[0].Data), `"by":"page"`) || !strings.Contains(string(found.Rows[0].Data), run) {
+	if err != nil || len(found.Rows) != 1 || !strings.Contains(string(found.Rows[0].Data), `"by":"page"`) ||
+		!strings.Contains(string(found.Rows[0].Data), run) {
 		t.Errorf("got %+v, %v", found.Rows, err)
 	}
 	if err := page.Watch(t.Context(), run, func(Part) error { return nil }); err == nil {
@@ -142,7 +146,8 @@ func TestDoctorOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 10 {
 		all.Go(func() {
-			if status, text := p.sends(t, "other", "GET", "/v1/doctor", ""); status != http.StatusOK || strings.Contains(text, "state") || !strings.Contains(text, "user") {
+			if status, text := p.sends(t, "other", "GET", "/v1/doctor", ""); status != http.StatusOK || strings.Contains(text, "state") ||
+				!strings.Contains(text, "user") {
 				t.Errorf("got %d %s", status, text)
 			}
 		})
@@ -178,7 +183,8 @@ func TestSearchElsewhere(t *testing.T) {
 	p := overHTTP(t)
 	var asked []audit.Filter
 	p.listener.api.c.Records = filters{p.log, &asked}
-	if status, text := p.sends(t, "other", "GET", "/v1/log?text=secret.example", ""); status != http.StatusOK || strings.Contains(text, "secret.example") {
+	if status, text := p.sends(t, "other", "GET", "/v1/log?text=secret.example", ""); status != http.StatusOK ||
+		strings.Contains(text, "secret.example") {
 		t.Errorf("got %d %s", status, text)
 	}
 	if len(asked) == 0 || slices.ContainsFunc(asked, func(q audit.Filter) bool { return !slices.Equal(q.Namespaces, []string{"other"}) }) {

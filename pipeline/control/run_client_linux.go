@@ -93,7 +93,8 @@ func (t *RemoteRun) submit(ctx context.Context, alike string, body []byte) error
 	deadline, _ := ctx.Deadline()
 	_ = t.conn.SetDeadline(deadline)
 	defer t.conn.SetDeadline(time.Time{})
-	_, err = fmt.Fprintf(t.conn, "POST /v1/runs HTTP/1.1\r\nHost: server\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
+	_, err = fmt.Fprintf(t.conn, "POST /v1/runs HTTP/1.1\r\nHost: server\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: "+
+		"%s\r\nContent-Length: %d\r\n\r\n%s",
 		upgrade, alikeHeader, alike, len(body), body)
 	if err != nil {
 		return err

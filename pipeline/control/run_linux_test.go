@@ -40,9 +40,11 @@ func TestHandedOver(t *testing.T) {
 		name, stdin, out, errs, ended, refused string
 		q                                      run.Request
 	}{
-		{name: "streams", stdin: "in", out: "in\xff", errs: "err", ended: "exit", q: run.Request{Code: []byte("cat; printf '\\377'; printf err >&2; exit 3")}},
+		{name: "streams", stdin: "in", out: "in\xff", errs: "err", ended: "exit",
+			q: run.Request{Code: []byte("cat; printf '\\377'; printf err >&2; exit 3")}},
 		{name: "no input", out: "none", ended: "ok", q: run.Request{Code: []byte("cat; printf none")}},
-		{name: "no such layer", ended: "refused", refused: "nosuch", q: run.Request{Code: []byte("echo"), Where: run.Where{Require: []string{"nosuch"}}}},
+		{name: "no such layer", ended: "refused", refused: "nosuch",
+			q: run.Request{Code: []byte("echo"), Where: run.Where{Require: []string{"nosuch"}}}},
 		{name: "no such program", ended: "refused", refused: "there is no program x", q: run.Request{Command: []string{"x"}}},
 		{name: "nothing may be reached", out: "0", ended: "ok", q: run.Request{Code: []byte("printf $#"), Reach: run.Reach{Allow: []string{}}}},
 	}
@@ -74,7 +76,8 @@ func TestHandedOver(t *testing.T) {
 				}
 				var refused *pipeline.Error
 				_, none := errors.AsType[*backends.NoProgram](err)
-				if response != [2]string{tt.out, tt.errs} || res.Ended != tt.ended || errors.As(err, &refused) != (tt.refused != "") || none != (q.Command != nil) {
+				if response != [2]string{tt.out, tt.errs} || res.Ended != tt.ended || errors.As(err, &refused) != (tt.refused != "") ||
+					none != (q.Command != nil) {
 					t.Errorf("live %v: got %q, %s, %v", live, response, res.Ended, err)
 				}
 				if refused != nil && !strings.Contains(refused.Reason, tt.refused) {
@@ -182,7 +185,8 @@ func TestClientThatHangs(t *testing.T) {
 	r := serveRuns(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stuck, free := io.Pipe()
-	q := run.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Streams: run.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stopper{Grace: time.Hour}}}
+	q := run.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"),
+		Streams: run.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stopper{Grace: time.Hour}}}
 	taken := r.offer(alike, q)
 	if taken == nil {
 		t.Fatal("nobody took it")

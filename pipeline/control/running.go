@@ -91,7 +91,8 @@ func (a *API) reviewCode(ctx context.Context, language, code string, cell bool) 
 	if language == validate.Command {
 		name = validate.Shell
 	}
-	report, err := run.Analyze(ctx, a.c.Pipeline, validate.Code{Language: name, Source: []byte(code)}, validate.Options{Cell: cell, Notebook: true})
+	report, err := run.Analyze(ctx, a.c.Pipeline, validate.Code{Language: name, Source: []byte(code)},
+		validate.Options{Cell: cell, Notebook: true})
 	switch {
 	case err != nil:
 		c.Note = "what is dangerous in it could not be looked for: " + err.Error()

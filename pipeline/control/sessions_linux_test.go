@@ -57,7 +57,8 @@ func TestFind(t *testing.T) {
 	if _, err := Call(t.Context(), r.Client, EndSession, OfSession{ID: a.ID}); err != nil {
 		t.Error(err)
 	}
-	if list, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID[:common]}); err != nil || len(list) != 1 || list[0].ID != b.ID {
+	if list, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID[:common]}); err != nil || len(list) != 1 ||
+		list[0].ID != b.ID {
 		t.Errorf("the living come first: %v, %v", list, err)
 	}
 	if _, err := Call(t.Context(), r.Client, ListUsage, OfLimits{Session: a.ID}); !errors.As(err, &f) || f.Status != http.StatusGone {
@@ -86,7 +87,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Call(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: now.Caps.RAM + 1}}); !errors.As(err, &f) || !strings.Contains(f.Hint, "caps.ram_mb") {
+	if _, err := Call(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: now.Caps.RAM + 1}}); !errors.As(err,
+		&f) || !strings.Contains(f.Hint, "caps.ram_mb") {
 		t.Errorf("which cap it is is not told: %+v", f)
 	}
 	if got, err := Call(t.Context(), c, GetLimits, OfLimits{InNamespace: InNamespace{Namespace: "team"}}); err != nil || got != now {

@@ -21,7 +21,8 @@ func TestSeveralNamespaces(t *testing.T) {
 	p := overHTTP(t)
 	c := LocalClient(p.listener.api)
 	as := func(namespaces ...string) context.Context {
-		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.ParseNamespaces(namespaces)})
+		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken,
+			Kind: identity.Person, Namespaces: identity.ParseNamespaces(namespaces)})
 	}
 	runs := func(namespace, code string) {
 		_, _, _ = pipeline.Do(t.Context(), p.listener.api.c.Pipeline, run.Request{
@@ -68,7 +69,8 @@ func TestSeveralNamespaces(t *testing.T) {
 		}
 	}
 	f, err := Call(both, c, GetFigures, FiguresQuery{Days: 2})
-	if err != nil || !slices.Equal(f.Namespaces, []string{"second", "team"}) || f.Days[len(f.Days)-1].Runs != 2 || f.Days[len(f.Days)-1].Failed != 0 {
+	if err != nil || !slices.Equal(f.Namespaces, []string{"second", "team"}) || f.Days[len(f.Days)-1].Runs != 2 ||
+		f.Days[len(f.Days)-1].Failed != 0 {
 		t.Errorf("figures: got %+v, %v", f, err)
 	}
 }
@@ -102,7 +104,8 @@ func TestFiguresPartly(t *testing.T) {
 	log := slowly{p.log, make(chan struct{})}
 	p.listener.api.c.Records = log
 	c := LocalClient(p.listener.api)
-	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.All()})
+	boss := identity.With(t.Context(), identity.Identity{Name: "boss", Source: identity.FromToken, Kind: identity.Person,
+		Namespaces: identity.All()})
 	if f, err := Call(boss, c, GetFigures, FiguresQuery{Days: 2}); err != nil || !f.Partly || len(f.Days) != 0 {
 		t.Errorf("got %+v, %v", f, err)
 	}
@@ -125,7 +128,8 @@ func TestFiguresPartly(t *testing.T) {
 
 // TestPercentiles: what is counted by three digits has the percentiles of what was counted.
 func TestPercentiles(t *testing.T) {
-	for ms, want := range map[float64]float64{0: 0, 0.001234: 0.001234, 0.12345: 0.123, 9.996: 10, 123.4: 123, 1234: 1230, 98765: 98800, -1: 0, 1e300: 1e12} {
+	for ms, want := range map[float64]float64{0: 0, 0.001234: 0.001234, 0.12345: 0.123, 9.996: 10, 123.4: 123, 1234: 1230, 98765: 98800, -1: 0,
+		1e300: 1e12} {
 		if got := threeDigits(ms); got < want-want/1e9 || got > want+want/1e9 {
 			t.Errorf("%v: got %v, want %v", ms, got, want)
 		}

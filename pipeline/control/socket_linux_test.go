@@ -147,7 +147,8 @@ func TestDir(t *testing.T) {
 	file := filepath.Join(runtime, "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	elsewhere := "/state/run/sandboxmcp"
-	tests := map[string]string{runtime: filepath.Join(runtime, "sandboxmcp"), "": elsewhere, "relative": elsewhere, file: elsewhere, "/nowhere": elsewhere}
+	tests := map[string]string{runtime: filepath.Join(runtime, "sandboxmcp"), "": elsewhere, "relative": elsewhere, file: elsewhere,
+		"/nowhere": elsewhere}
 	if os.Geteuid() == 0 {
 		other := filepath.Join(runtime, "other")
 		must(t, os.Mkdir(other, 0o755))

@@ -44,7 +44,8 @@ func (a *API) stored(ctx context.Context, q *StoredQuery) ([]Stored, error) {
 	sees := requesterOf(ctx).sees
 	records = slices.DeleteFunc(records, func(r results.Record) bool { return !sees(r.Namespace) })
 	for _, r := range records[:min(len(records), q.Limit)] {
-		list = append(list, Stored{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time, append([]signer.Artifact{}, r.Artifacts...), r.StdoutCut, r.StderrCut})
+		list = append(list, Stored{r.ID, r.Namespace, r.Session, r.Language, r.Name, r.Ended, r.ExitCode, r.Time,
+			append([]signer.Artifact{}, r.Artifacts...), r.StdoutCut, r.StderrCut})
 	}
 	return list, nil
 }

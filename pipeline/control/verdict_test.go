@@ -14,7 +14,8 @@ import (
 
 // FuzzVerdict wants that only what says yes in so many words is a yes.
 func FuzzVerdict(f *testing.F) {
-	for _, s := range []string{`{"allow":true}`, `{"allow":false,"reason":"x"}`, `{}`, `null`, `{"allow":"true"}`, `{"allow":true}x`, "[[[", ""} {
+	for _, s := range []string{`{"allow":true}`, `{"allow":false,"reason":"x"}`, `{}`, `null`, `{"allow":"true"}`, `{"allow":true}x`, "[[[",
+		""} {
 		f.Add(s)
 	}
 	read := func(body string) (Verdict, error) {
@@ -46,7 +47,8 @@ func FuzzVerdict(f *testing.F) {
 
 // TestDenyForNow: who may try again is told when.
 func TestDenyForNow(t *testing.T) {
-	for _, err := range []error{failure(http.StatusTooManyRequests, "too many"), failure(http.StatusServiceUnavailable, "too many"), door.Busy(http.StatusTooManyRequests, "too much")} {
+	for _, err := range []error{failure(http.StatusTooManyRequests, "too many"), failure(http.StatusServiceUnavailable, "too many"),
+		door.Busy(http.StatusTooManyRequests, "too much")} {
 		w := httptest.NewRecorder()
 		if deny(w, err); w.Code < 429 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%v: got %d %v", err, w.Code, w.Header())

@@ -21,7 +21,8 @@ const pageHeader = "Sandboxmcp-Page"
 // LocalClient returns a client of an API of this process, for the page. The identity in a call's context is the
 // sender.
 func LocalClient(a *API) *Client {
-	return &Client{server: a.c.Server, at: &operation.Server{URL: "http://server", Failed: failed, HTTP: &http.Client{Transport: localTransport{a}, Timeout: maxWait}}}
+	return &Client{server: a.c.Server, at: &operation.Server{URL: "http://server", Failed: failed,
+		HTTP: &http.Client{Transport: localTransport{a}, Timeout: maxWait}}}
 }
 
 // ForPage returns a client on the same connections, whose requests the log attributes to the page.
@@ -79,7 +80,8 @@ func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor:    1,
 		ContentLength: -1, Request: r, Body: &cancellingBody{body, cancel}}, nil
 }
 

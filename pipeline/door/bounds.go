@@ -31,5 +31,6 @@ type bounds struct {
 	room         time.Duration // maximum wait of a request for memory
 }
 
-var usual = bounds{connections: 1024, each: 512, header: 10 * time.Second, idle: 2 * time.Minute, unproven: 10 * time.Second, write: 30 * time.Second,
-	body: 30 * time.Second, rate: 64 << 10, held: 128 << 20, heldUnproven: 8 << 20, heldAlways: 512 << 10, room: time.Second}
+var usual = bounds{connections: 1024, each: 512, header: 10 * time.Second, idle: 2 * time.Minute, unproven: 10 * time.Second,
+	write: 30 * time.Second,
+	body:  30 * time.Second, rate: 64 << 10, held: 128 << 20, heldUnproven: 8 << 20, heldAlways: 512 << 10, room: time.Second}

@@ -199,7 +199,8 @@ func TestFullConnection(t *testing.T) {
 	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", "/"}} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
 	}
-	err := errors.Join(framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}), framer.WriteWindowUpdate(0, 1<<31-1-65535),
+	err := errors.Join(framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}),
+		framer.WriteWindowUpdate(0, 1<<31-1-65535),
 		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndStream: true, EndHeaders: true}))
 	if err != nil {
 		t.Fatal(err)

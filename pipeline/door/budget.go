@@ -59,7 +59,8 @@ func (b *budget) checkRoom(who string, n int64) *Refused {
 	case own+n > most && who == "":
 		return errNoRoom
 	case own+n > most:
-		return Busy(http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity may hold %d MiB, try again when some have ended", most>>20))
+		return Busy(http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity may hold %d MiB, try again when "+
+			"some have ended", most>>20))
 	case own+n > b.b.heldAlways && b.taken+n > b.b.held:
 		return errBusy
 	}

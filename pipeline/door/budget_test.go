@@ -123,7 +123,8 @@ func TestBudgetIsReturned(t *testing.T) {
 	})}, usual)
 	beginRequest(t, d, "a", strings.Repeat("x", 1<<20)).Close()
 	conn := dial(t, d)
-	must(io.WriteString(conn, "POST /keep HTTP/1.1\r\nHost: localhost\r\nWho: a\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("[", 100_000)))
+	must(io.WriteString(conn, "POST /keep HTTP/1.1\r\nHost: localhost\r\nWho: a\r\nContent-Length: 100000\r\n\r\n"+
+		strings.Repeat("[", 100_000)))
 	if got := answer(conn); !strings.HasPrefix(got, "200 ") {
 		t.Fatalf("got %s", got)
 	}
@@ -211,7 +212,8 @@ func TestReadAll(t *testing.T) {
 		n, size, most int64
 		want          string
 	}{
-		"nothing": {0, 0, 9, "0"}, "as expected": {100_000, 100_000, 1 << 20, "100000"}, "less": {5, 100, 100, "5"}, "more": {100_000, 5, 1 << 20, "100000"},
+		"nothing": {0, 0, 9, "0"}, "as expected": {100_000, 100_000, 1 << 20, "100000"}, "less": {5, 100, 100, "5"},
+		"more": {100_000, 5, 1 << 20, "100000"},
 		"most": {100_000, 1 << 20, 100_000, "100000"}, "too much": {100_001, 5, 100_000, "http: request body too large"},
 	} {
 		all, err := ReadAll(io.LimitReader(zeros{}, tt.n), tt.size, tt.most)

@@ -152,7 +152,8 @@ func (d *Door) rightOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 { // browsers omit it for links, images and the like
 		site := r.Header.Get("Sec-Fetch-Site")
-		if d.c.Linked != nil && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && d.c.Linked(r.URL.Path) {
+		if d.c.Linked != nil && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+			r.Header.Get("Sec-Fetch-Dest") == "document" && d.c.Linked(r.URL.Path) {
 			return true
 		}
 		return site == "" || site == "same-origin" || site == "none"
@@ -179,7 +180,8 @@ func (d *Door) cors(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Mcp-Session-Id, Mcp-Protocol-Version, Last-Event-ID, "+
+		"Mcp-Method, Mcp-Name")
 	h.Set("Access-Control-Max-Age", "600") // seconds until a changed configuration takes effect
 	w.WriteHeader(http.StatusNoContent)
 	return true

@@ -53,7 +53,8 @@ func TestHost(t *testing.T) {
 			if status != want {
 				t.Errorf("%s, Host %s, %s: got %d %s, want %d", tt.d.Address(), tt.host, path, status, body, want)
 			}
-			if status == 421 && (strings.Contains(body, "localhost") != tt.d.onUnix || !strings.Contains(body, `"error":`) || !strings.Contains(body, "http.hosts") || h.Get("Content-Type") != "application/json") {
+			if status == 421 && (strings.Contains(body, "localhost") != tt.d.onUnix || !strings.Contains(body, `"error":`) ||
+				!strings.Contains(body, "http.hosts") || h.Get("Content-Type") != "application/json") {
 				t.Errorf("Host %s: got %s %v", tt.host, body, h)
 			}
 		}
@@ -103,7 +104,8 @@ func TestOrigin(t *testing.T) {
 		if status != tt.status || h.Get("Access-Control-Allow-Origin") != tt.allowed {
 			t.Errorf("%s: got %d %s %v, want %d", name, status, body, h, tt.status)
 		}
-		if exposed := h.Get("Access-Control-Expose-Headers"); (tt.allowed != "") != (exposed == "Mcp-Session-Id, WWW-Authenticate") || (tt.d == open && status == 200) != (h.Get("Vary") == "Origin") {
+		if exposed := h.Get("Access-Control-Expose-Headers"); (tt.allowed != "") != (exposed == "Mcp-Session-Id, WWW-Authenticate") ||
+			(tt.d == open && status == 200) != (h.Get("Vary") == "Origin") {
 			t.Errorf("%s: got %v", name, h)
 		}
 	}
@@ -111,13 +113,17 @@ func TestOrigin(t *testing.T) {
 		d      *Door
 		origin string
 		status int
-	}{"configured": {open, app, 204}, "foreign": {open, "https://evil.example.net", 403}, "null": {open, "null", 403}, "none configured": {closed, app, 403}} {
-		status, _, h := request(t, tt.d, "OPTIONS", "/mcp", "Origin", tt.origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
-		if allowed := h.Get("Access-Control-Allow-Headers"); status != tt.status || (status == 204) != strings.Contains(allowed, "Authorization, Content-Type, Mcp-Session-Id") || h.Get("Access-Control-Allow-Credentials") != "" {
+	}{"configured": {open, app, 204}, "foreign": {open, "https://evil.example.net", 403}, "null": {open, "null", 403},
+		"none configured": {closed, app, 403}} {
+		status, _, h := request(t, tt.d, "OPTIONS", "/mcp", "Origin", tt.origin, "Access-Control-Request-Method", "POST",
+			"Access-Control-Request-Headers", "authorization")
+		if allowed := h.Get("Access-Control-Allow-Headers"); status != tt.status || (status == 204) != strings.Contains(allowed,
+			"Authorization, Content-Type, Mcp-Session-Id") || h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("preflight, %s: got %d %v", name, status, h)
 		}
 	}
-	if got := raw(t, closed, "OPTIONS * HTTP/1.1\r\nHost: evil.example.net\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 421 ") {
+	if got := raw(t, closed, "OPTIONS * HTTP/1.1\r\nHost: evil.example.net\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
+		"HTTP/1.1 421 ") {
 		t.Errorf("OPTIONS *: got %s", got)
 	}
 }
@@ -135,8 +141,10 @@ func TestHealth(t *testing.T) {
 		status       int
 		body         string
 	}{
-		{"GET", "/healthz", 200, `{"status":"ok"}`}, {"HEAD", "/healthz", 200, ""}, {"POST", "/healthz", 405, "send GET"}, {"OPTIONS", "/readyz", 405, "send GET"},
-		{"GET", "/readyz", 503, `{"reason":"nothing can be written","status":"not ready"}`}, {"GET", "/readyz", 503, "not ready"}, {"GET", "/healthz/", 200, "HTTP/1.1 /healthz/ 0"},
+		{"GET", "/healthz", 200, `{"status":"ok"}`}, {"HEAD", "/healthz", 200, ""}, {"POST", "/healthz", 405, "send GET"},
+		{"OPTIONS", "/readyz", 405, "send GET"},
+		{"GET", "/readyz", 503, `{"reason":"nothing can be written","status":"not ready"}`}, {"GET", "/readyz", 503, "not ready"},
+		{"GET", "/healthz/", 200, "HTTP/1.1 /healthz/ 0"},
 	} {
 		if status, body, _ := request(t, d, tt.method, tt.path); status != tt.status || !strings.Contains(body, tt.body) {
 			t.Errorf("%s %s: got %d %s, want %d %s", tt.method, tt.path, status, body, tt.status, tt.body)
@@ -173,7 +181,8 @@ func TestPanic(t *testing.T) {
 			t.Errorf("%s: an answer that broke off is whole", path)
 		}
 	}
-	if got := log.String(); strings.Count(got, "check_test.go") < 3 || strings.Count(got, "type=*fmt.wrapError")+strings.Count(got, "type=*errors.errorString") != 2 || !strings.Contains(got, "type=runtime.boundsError") {
+	if got := log.String(); strings.Count(got, "check_test.go") < 3 || strings.Count(got, "type=*fmt.wrapError")+
+		strings.Count(got, "type=*errors.errorString") != 2 || !strings.Contains(got, "type=runtime.boundsError") {
 		t.Errorf("the log: %s", got)
 	}
 }
@@ -183,8 +192,9 @@ func TestCheck(t *testing.T) {
 		c    Config
 		want string
 	}{
-		"zero":              {Config{}, ""},
-		"all":               {Config{Address: "unix:/a", Group: "x", Cert: "a", Key: "b", ClientCA: "c", Hosts: []string{"a", "a.example", "::1", "[::1]", "10.0.0.1"}, Origins: []string{"https://a:1"}}, ""},
+		"zero": {Config{}, ""},
+		"all": {Config{Address: "unix:/a", Group: "x", Cert: "a", Key: "b", ClientCA: "c",
+			Hosts: []string{"a", "a.example", "::1", "[::1]", "10.0.0.1"}, Origins: []string{"https://a:1"}}, ""},
 		"no key":            {Config{Cert: "a"}, "tls_key"},
 		"no certificate":    {Config{Key: "a"}, "tls_cert"},
 		"client CA alone":   {Config{ClientCA: "a"}, "client_ca"},
@@ -218,20 +228,24 @@ func TestSmuggled(t *testing.T) {
 	})}, usual)
 	const next = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	for name, tt := range map[string]struct{ request, want string }{
-		"whole":                  {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1", "200"},
-		"two hosts":              {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example.net\r\n\r\n" + next, "400"},
-		"no host":                {"GET / HTTP/1.1\r\n\r\n" + next, "400"},
-		"no host, 1.0":           {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + next, "421"},
-		"host in the line":       {"GET http://evil.example.net/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "421"},
-		"space before colon":     {"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n" + next, "400"},
-		"length and chunks":      {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + next, "200"},
-		"chunks and length":      {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + next, "200"},
-		"two lengths":            {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1" + next, "400"},
-		"list of lengths":        {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1, 1\r\n\r\n1" + next, "400"},
-		"length with sign":       {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n1" + next, "400"},
-		"unknown encoding":       {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + next, "501"},
-		"two encodings":          {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + next, "501"},
-		"chunks in 1.0":          {"POST / HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + next, "200"},
+		"whole":              {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1", "200"},
+		"two hosts":          {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example.net\r\n\r\n" + next, "400"},
+		"no host":            {"GET / HTTP/1.1\r\n\r\n" + next, "400"},
+		"no host, 1.0":       {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + next, "421"},
+		"host in the line":   {"GET http://evil.example.net/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "421"},
+		"space before colon": {"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n" + next, "400"},
+		"length and chunks": {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			next, "200"},
+		"chunks and length": {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" +
+			next, "200"},
+		"two lengths":      {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1" + next, "400"},
+		"list of lengths":  {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1, 1\r\n\r\n1" + next, "400"},
+		"length with sign": {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n1" + next, "400"},
+		"unknown encoding": {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + next, "501"},
+		"two encodings": {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: " +
+			"identity\r\n\r\n0\r\n\r\n" + next, "501"},
+		"chunks in 1.0": {"POST / HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\nTransfer-Encoding: " +
+			"chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + next, "200"},
 		"chunk of a wrong size":  {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\n1\r\n0\r\n\r\n" + next, "200"},
 		"header over two lines":  {"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n Host: evil.example.net\r\nConnection: close\r\n\r\n", "200"},
 		"NUL":                    {"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n" + next, "400"},
@@ -239,7 +253,8 @@ func TestSmuggled(t *testing.T) {
 		"plain beside a version": {"GET / HTTP/1.2\r\nHost: localhost\r\nConnection: close\r\n\r\n", "200"},
 	} {
 		got := raw(t, d, tt.request)
-		if n := strings.Count(got, "HTTP/1.1 ") + strings.Count(got, "HTTP/1.0 "); n != 1 || !strings.Contains(strings.SplitN(got, "\r\n", 2)[0], " "+tt.want+" ") {
+		if n := strings.Count(got, "HTTP/1.1 ") + strings.Count(got, "HTTP/1.0 "); n != 1 || !strings.Contains(strings.SplitN(got, "\r\n", 2)[0],
+			" "+tt.want+" ") {
 			t.Errorf("%s: %d answers, want a %s: %q", name, n, tt.want, got)
 		}
 	}
@@ -272,7 +287,8 @@ func FuzzCheck(f *testing.F) {
 		if d.rightHost(r, false) && strings.Contains(strings.ToLower(host), "evil") && !strings.Contains(host, ":") {
 			t.Errorf("Host %q is right", host)
 		}
-		if d.rightOrigin(r) && origin != "https://app.example.com" && !strings.EqualFold(origin, "http://"+host) && !strings.HasSuffix(strings.ToLower(origin), "://"+strings.ToLower(host)) {
+		if d.rightOrigin(r) && origin != "https://app.example.com" && !strings.EqualFold(origin, "http://"+host) &&
+			!strings.HasSuffix(strings.ToLower(origin), "://"+strings.ToLower(host)) {
 			t.Errorf("Origin %q is right for %q", origin, host)
 		}
 	})
@@ -280,18 +296,23 @@ func FuzzCheck(f *testing.F) {
 
 // TestApart: names at which others answer are passed on, with their own probes and origins, and no other name is.
 func TestApart(t *testing.T) {
-	d, _ := start(t, Config{Apart: func(host string) bool { return strings.HasPrefix(host, "8000-") }, Open: func(r *http.Request) bool { return r.Header.Get("Key") != "" }}, usual)
+	d, _ := start(t, Config{Apart: func(host string) bool { return strings.HasPrefix(host, "8000-") }, Open: func(r *http.Request) bool {
+		return r.Header.Get("Key") != ""
+	}}, usual)
 	for _, tt := range []struct {
 		path    string
 		headers []string
 		status  int
 		body    string
 	}{
-		{"/healthz", []string{"Host", "8000-x.example.com", "Origin", "https://evil.example"}, 200, "/healthz"}, {"/x", []string{"Host", "8001-x.example.com"}, 421, "http.hosts"},
-		{"/x", []string{"Origin", "https://evil.example"}, 403, "origin"}, {"/x", []string{"Origin", "https://evil.example", "Key", "k"}, 200, "/x"},
+		{"/healthz", []string{"Host", "8000-x.example.com", "Origin", "https://evil.example"}, 200, "/healthz"},
+		{"/x", []string{"Host", "8001-x.example.com"}, 421, "http.hosts"},
+		{"/x", []string{"Origin", "https://evil.example"}, 403, "origin"}, {"/x", []string{"Origin", "https://evil.example", "Key", "k"}, 200,
+			"/x"},
 		{"/x", []string{"Host", "evil.example", "Key", "k"}, 421, "http.hosts"},
 	} {
-		if status, body, h := request(t, d, "GET", tt.path, tt.headers...); status != tt.status || !strings.Contains(body, tt.body) || h.Get("Access-Control-Allow-Origin") != "" {
+		if status, body, h := request(t, d, "GET", tt.path, tt.headers...); status != tt.status || !strings.Contains(body, tt.body) ||
+			h.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s %v: got %d %s %v", tt.path, tt.headers, status, body, h)
 		}
 	}

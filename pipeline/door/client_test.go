@@ -36,14 +36,15 @@ func TestClient(t *testing.T) {
 		"empty":                       {proxies, "10.0.0.2:99", []string{""}, nil, "10.0.0.2"},
 		"ends empty":                  {proxies, "10.0.0.2:99", []string{"192.0.2.9,"}, nil, "10.0.0.2"},
 		"no header":                   {proxies, "10.0.0.2:99", nil, nil, "10.0.0.2"},
-		"Forwarded":                   {proxies, "10.0.0.2:99", nil, []string{`for=198.51.100.7, For=192.0.2.9;proto=https;host="a,for=192.0.2.8;b\""`}, "192.0.2.9"},
-		"Forwarded, IPv6":             {proxies, "10.0.0.2:99", nil, []string{`for="[2001:db8::1]:4711"`}, "2001:db8::/64"},
-		"Forwarded, hidden":           {proxies, "10.0.0.2:99", nil, []string{`for=192.0.2.9, for=_hidden`}, "10.0.0.2"},
-		"Forwarded without for":       {proxies, "10.0.0.2:99", nil, []string{`for=192.0.2.9, by=10.0.0.2`}, "10.0.0.2"},
-		"both":                        {proxies, "10.0.0.2:99", []string{"192.0.2.9"}, []string{`for=198.51.100.7`}, "10.0.0.2"},
-		"Unix":                        {[]string{"unix"}, "@", []string{"198.51.100.7, 192.0.2.9"}, nil, "192.0.2.9"},
-		"Unix, nonsense":              {[]string{"unix"}, "", []string{"nonsense"}, nil, "unix"},
-		"Unix is not TCP":             {[]string{"unix"}, "192.0.2.1:99", []string{"192.0.2.9"}, nil, "192.0.2.1"},
+		"Forwarded": {proxies, "10.0.0.2:99", nil,
+			[]string{`for=198.51.100.7, For=192.0.2.9;proto=https;host="a,for=192.0.2.8;b\""`}, "192.0.2.9"},
+		"Forwarded, IPv6":       {proxies, "10.0.0.2:99", nil, []string{`for="[2001:db8::1]:4711"`}, "2001:db8::/64"},
+		"Forwarded, hidden":     {proxies, "10.0.0.2:99", nil, []string{`for=192.0.2.9, for=_hidden`}, "10.0.0.2"},
+		"Forwarded without for": {proxies, "10.0.0.2:99", nil, []string{`for=192.0.2.9, by=10.0.0.2`}, "10.0.0.2"},
+		"both":                  {proxies, "10.0.0.2:99", []string{"192.0.2.9"}, []string{`for=198.51.100.7`}, "10.0.0.2"},
+		"Unix":                  {[]string{"unix"}, "@", []string{"198.51.100.7, 192.0.2.9"}, nil, "192.0.2.9"},
+		"Unix, nonsense":        {[]string{"unix"}, "", []string{"nonsense"}, nil, "unix"},
+		"Unix is not TCP":       {[]string{"unix"}, "192.0.2.1:99", []string{"192.0.2.9"}, nil, "192.0.2.1"},
 	} {
 		p, err := ParseProxies(tt.proxies)
 		if err != nil {

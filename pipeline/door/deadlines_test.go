@@ -43,7 +43,11 @@ func TestDeadlinesEnd(t *testing.T) {
 			t.Fatalf("got %q, %v", got, err)
 		}
 		v := <-visits
-		hosttest.Until(t, "the handler has returned", func() bool { v.deadlines.mu.Lock(); defer v.deadlines.mu.Unlock(); return v.deadlines.ended })
+		hosttest.Until(t, "the handler has returned", func() bool {
+			v.deadlines.mu.Lock()
+			defer v.deadlines.mu.Unlock()
+			return v.deadlines.ended
+		})
 		v.deadlines.setRead(time.Time{})
 		v.interrupt()
 	}

@@ -118,7 +118,8 @@ func listen(ctx context.Context, c Config, b bounds) (*Door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen at %q: %w", c.Address, err)
 	}
-	d := &Door{c: c, b: b, onUnix: l.Addr().Network() == "unix", remove: remove, budget: newBudget(b), failed: make(chan error, 1), ended: make(chan struct{})}
+	d := &Door{c: c, b: b, onUnix: l.Addr().Network() == "unix", remove: remove, budget: newBudget(b), failed: make(chan error, 1),
+		ended: make(chan struct{})}
 	for _, l := range decodeLimits {
 		d.decoding = append(d.decoding, make(chan struct{}, l.requests))
 	}
@@ -188,7 +189,8 @@ func (c Config) checkExposure(a net.Addr) error {
 	if tcp, ok := a.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() || c.Cert != "" {
 		return nil
 	}
-	return errors.New("other machines can reach this address, and tokens need TLS: set http.tls_cert and http.tls_key, or listen at 127.0.0.1 or unix:PATH behind a proxy with TLS")
+	return errors.New("other machines can reach this address, and tokens need TLS: set http.tls_cert and http.tls_key, or listen at " +
+		"127.0.0.1 or unix:PATH behind a proxy with TLS")
 }
 
 // inheritedListener returns the one socket that systemd passed.
@@ -202,7 +204,8 @@ func inheritedListener() (net.Listener, error) {
 			l.Close()
 		}
 	}
-	return nil, errors.Join(err, fmt.Errorf("systemd passed %d sockets to this process, want 1: start it with a .socket unit with one ListenStream", len(all)))
+	return nil, errors.Join(err, fmt.Errorf("systemd passed %d sockets to this process, want 1: start it with a .socket unit with one "+
+		"ListenStream", len(all)))
 }
 
 // Address returns the actual address as a URL: "http://127.0.0.1:41233", "https://...", "unix:/path".

@@ -36,7 +36,8 @@ func TestExposed(t *testing.T) {
 	if body, _, err := getOnce(ca.client(t), url); body != "HTTP/2.0 / 0" || !strings.HasPrefix(url, "https://127.0.0.1:") {
 		t.Errorf("%s: got %s, %v", url, body, err)
 	}
-	if d, _ = start(t, Config{Address: "localhost:0"}, usual); !strings.HasPrefix(d.Address(), "http://127.0.0.1:") && !strings.HasPrefix(d.Address(), "http://[::1]:") {
+	if d, _ = start(t, Config{Address: "localhost:0"}, usual); !strings.HasPrefix(d.Address(), "http://127.0.0.1:") &&
+		!strings.HasPrefix(d.Address(), "http://[::1]:") {
 		t.Errorf("localhost: got %s", d.Address())
 	}
 }

@@ -106,7 +106,10 @@ func request(t *testing.T, d *Door, method, path string, headers ...string) (int
 
 // clientOf returns a client that connects to d whatever a URL says.
 func clientOf(t *testing.T, d *Door) *http.Client {
-	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(t, d), nil }}
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return dial(t, d),
+			nil
+	}}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }

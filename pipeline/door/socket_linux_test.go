@@ -93,7 +93,8 @@ func TestSocketFile(t *testing.T) {
 			t.Errorf("%s: the file is there yet", name)
 		}
 	}
-	if d, err := Listen(t.Context(), Config{Address: unixPrefix + "/" + strings.Repeat("x", maxPath)}); err == nil || !strings.Contains(err.Error(), "107 bytes") {
+	if d, err := Listen(t.Context(), Config{Address: unixPrefix + "/" + strings.Repeat("x", maxPath)}); err == nil ||
+		!strings.Contains(err.Error(), "107 bytes") {
 		t.Errorf("got %v, %v", d, err)
 	}
 }

@@ -39,9 +39,11 @@ const (
 
 // rows are the kinds of rows in the audit log that are not events.
 var rows = [...]string{
-	"execution.refused", "execution.lost", "artifacts.lost", "execution.captured", "execution.interrupted", "session.bridged", "session.tool_called", "session.tool_answered", "session.network", "limits.changed", "egress.revoked",
+	"execution.refused", "execution.lost", "artifacts.lost", "execution.captured", "execution.interrupted", "session.bridged",
+	"session.tool_called", "session.tool_answered", "session.network", "limits.changed", "egress.revoked",
 	"approval.requested", "approval.approved", "approval.denied", "approval.revoked",
-	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.rotated", "audit.continued", "audit.deleted", "audit.lost",
+	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.rotated",
+	"audit.continued", "audit.deleted", "audit.lost",
 	TokenCreated, TokenRevoked, StateBackedUp, StateRestored,
 }
 

@@ -106,7 +106,8 @@ func TestMissed(t *testing.T) {
 	slow, _, _ := b.Listen(Filter{Namespace: "a"}, 2, 0)
 	picky, _, _ := b.Listen(Filter{Namespace: "a", Kinds: []string{EgressDenied}}, 2, 0)
 	quick, _, _ := b.Listen(Filter{Namespace: All}, 10, 0)
-	for _, e := range []Event{{Name: EgressDenied}, {Name: VaultAccessed}, {Name: VaultAccessed}, {Name: VaultAccessed}, {Name: "x", Namespace: "b"}} {
+	for _, e := range []Event{{Name: EgressDenied}, {Name: VaultAccessed}, {Name: VaultAccessed}, {Name: VaultAccessed},
+		{Name: "x", Namespace: "b"}} {
 		if e.Namespace == "" {
 			e.Namespace = "a"
 		}
@@ -142,7 +143,8 @@ func TestEventsAreBounded(t *testing.T) {
 		{"a long key", map[string]any{"a": "x", strings.Repeat("k", maxSize): 1}, []string{"a", "left_out"}, nil},
 		{"no JSON", map[string]any{"a": "x", "b": func() {}}, []string{"a", "left_out"}, []string{"b"}},
 		{"a loop", map[string]any{"a": "x", "b": loop}, []string{"a", "left_out"}, []string{"b"}},
-		{"the largest only", map[string]any{"a": strings.Repeat("x", maxSize/2), "b": strings.Repeat("x", maxSize)}, []string{"a", "left_out"}, []string{"b"}},
+		{"the largest only", map[string]any{"a": strings.Repeat("x", maxSize/2), "b": strings.Repeat("x", maxSize)}, []string{"a", "left_out"},
+			[]string{"b"}},
 		{"many", many, nil, nil},
 	} {
 		b := NewBus()

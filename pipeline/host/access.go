@@ -28,19 +28,22 @@ type Caller struct {
 
 // planFiles plans an action on files. Access is checked twice: an approval may end while the action waits for its
 // slot.
-func planFiles[T any](ctx context.Context, r *pipeline.Run, who Caller, what string, more pipeline.Facts, reach func(context.Context, Caller) error,
+func planFiles[T any](ctx context.Context, r *pipeline.Run, who Caller, what string, more pipeline.Facts,
+	reach func(context.Context, Caller) error,
 	do func(context.Context) (T, error)) (pipeline.Action[T], error) {
 	check := func(ctx context.Context) error { return reach(ctx, who) }
-	return pipeline.PlanAction(ctx, r, what, more, check, pipeline.Task[T]{Stage: pipeline.StageBackend, Wall: hostFileTime, Do: func(ctx context.Context) (none T, _ error) {
-		if err := reach(ctx, Caller{Namespace: who.Namespace, Session: who.Session}); err != nil {
-			return none, err
-		}
-		return do(ctx)
-	}})
+	return pipeline.PlanAction(ctx, r, what, more, check, pipeline.Task[T]{Stage: pipeline.StageBackend, Wall: hostFileTime,
+		Do: func(ctx context.Context) (none T, _ error) {
+			if err := reach(ctx, Caller{Namespace: who.Namespace, Session: who.Session}); err != nil {
+				return none, err
+			}
+			return do(ctx)
+		}})
 }
 
 // planFile plans an action on one file or directory.
-func planFile[T any](ctx context.Context, r *pipeline.Run, who Caller, name string, write bool, do func(context.Context, files.Access) (T, error)) (pipeline.Action[T], error) {
+func planFile[T any](ctx context.Context, r *pipeline.Run, who Caller, name string, write bool, do func(context.Context, files.Access) (T,
+	error)) (pipeline.Action[T], error) {
 	var access files.Access
 	return planFiles(ctx, r, who, name, nil, func(ctx context.Context, who Caller) (err error) {
 		access, err = mayReach(ctx, r, who, name, write)
@@ -78,7 +81,8 @@ func mayReach(ctx context.Context, r *pipeline.Run, who Caller, name string, wri
 
 // askForFile asks a person for access to the directory of a file.
 func askForFile(ctx context.Context, r *pipeline.Run, who Caller, name string, write bool) error {
-	q := approval.Question{Kind: approval.Host, What: verbOf(write) + " " + path.Dir(name), Namespace: r.Outcome.Namespace, Session: who.Session, Run: r.Outcome.ID}
+	q := approval.Question{Kind: approval.Host, What: verbOf(write) + " " + path.Dir(name), Namespace: r.Outcome.Namespace,
+		Session: who.Session, Run: r.Outcome.ID}
 	if r.Clean(q.What) != q.What {
 		return pipeline.Refuse(pipeline.StageValidate, "the path contains a secret, so no person is asked for it", "")
 	}

@@ -98,7 +98,8 @@ func hostGrants(p *pipeline.Pipeline, namespace, session, run string) []approval
 	if p.Config.Approvals == nil {
 		return nil
 	}
-	return p.Config.Approvals.GrantsFor(approval.Host, approval.Question{Kind: approval.Host, Namespace: pipeline.NamespaceOrDefault(namespace), Session: session, Run: run})
+	return p.Config.Approvals.GrantsFor(approval.Host,
+		approval.Question{Kind: approval.Host, Namespace: pipeline.NamespaceOrDefault(namespace), Session: session, Run: run})
 }
 
 // approvedHost returns the current approvals, exactly as they were requested.
@@ -161,7 +162,8 @@ func hostDirectory(kind, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	switch info, errStat := os.Stat(dir); {
 	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
-		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path is not absolute, or not clean", "use the absolute path, without . and ..")
+		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path is not absolute, or not clean",
+			"use the absolute path, without . and ..")
 	case err != nil || errStat != nil || !info.IsDir():
 		return "", pipeline.Refuse(pipeline.StageValidate, "the directory does not exist", "name an existing directory")
 	case real != dir:
@@ -182,14 +184,16 @@ func RedactQuestion(ctx context.Context, p *pipeline.Pipeline, q *approval.Quest
 
 func redactQuestion(known vault.Leases, q *approval.Question) error {
 	if known.Redact(q.What) != q.What {
-		return pipeline.Refuse(pipeline.StageVault, "the question contains a secret of the vault", "leave it out: commands on the host get no secrets")
+		return pipeline.Refuse(pipeline.StageVault, "the question contains a secret of the vault",
+			"leave it out: commands on the host get no secrets")
 	}
 	q.Reason = known.Redact(q.Reason)
 	return nil
 }
 
 func errHostOff() *pipeline.Error {
-	return pipeline.Refuse(pipeline.StageValidate, "host access is off", "ask the operator to set host.enabled: true in the configuration; bring files into a sandbox with ", remedy.Input)
+	return pipeline.Refuse(pipeline.StageValidate, "host access is off",
+		"ask the operator to set host.enabled: true in the configuration; bring files into a sandbox with ", remedy.Input)
 }
 
 // hostRefusal converts a Refusal to an error of the pipeline.

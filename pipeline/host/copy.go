@@ -36,7 +36,8 @@ func (q CopyFile) Subject() pipeline.Subject {
 
 func (q CopyFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Written], error) {
 	var from, to files.Access
-	return planFiles(ctx, r, q.Caller, q.Source+" to "+q.Destination, pipeline.Facts{"source": pipeline.LongText(q.Source), "destination": pipeline.LongText(q.Destination)},
+	return planFiles(ctx, r, q.Caller, q.Source+" to "+q.Destination, pipeline.Facts{"source": pipeline.LongText(q.Source),
+		"destination": pipeline.LongText(q.Destination)},
 		func(ctx context.Context, who Caller) error {
 			err := checkCopy(r, q)
 			if err == nil && path.IsAbs(q.Source) {
@@ -151,7 +152,8 @@ func copyTo(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access, co
 	r.Facts["size"], r.Facts["sha256"] = w.Size, w.SHA256
 	switch {
 	case q.Session == "" && r.Pipeline.Config.Results == nil:
-		return w, pipeline.Refuse(pipeline.StageValidate, "the destination is not in a session", "use an absolute path, or name a session; ", remedy.Input, " passes files to a run")
+		return w, pipeline.Refuse(pipeline.StageValidate, "the destination is not in a session", "use an absolute path, or name a session; ",
+			remedy.Input, " passes files to a run")
 	case q.Session == "": // store it as an artifact of this action
 		return w, r.StoreFile(ctx, name, pipeline.PackageSettings[Config](r.Pipeline).maxFile(), io.NopCloser(bytes.NewReader(content)))
 	}
@@ -161,7 +163,8 @@ func copyTo(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access, co
 	}
 	there, err := inSession(ctx, s, name, func(backends.File) error { return nil })
 	if err == nil && there && !q.Overwrite {
-		err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the file %q already exists in the session", name), "set overwrite to replace it, or choose another name")
+		err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the file %q already exists in the session", name),
+			"set overwrite to replace it, or choose another name")
 	}
 	if err != nil {
 		return w, err

@@ -83,8 +83,10 @@ func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern
 func (p *Policy) forbidden(prog Program, args []string) error {
 	path, _ := os.Executable()
 	own, err := os.Stat(path)
-	if slices.ContainsFunc(prog.Names, func(name string) bool { return strings.HasPrefix(name, "sandboxmcp") }) || err == nil && os.SameFile(own, prog.file) {
-		return refuse("nobody can allow this: have a person do it", "%s is sandboxmcp, by which an agent could answer its own questions", prog.Names[0])
+	if slices.ContainsFunc(prog.Names, func(name string) bool { return strings.HasPrefix(name, "sandboxmcp") }) || err == nil &&
+		os.SameFile(own, prog.file) {
+		return refuse("nobody can allow this: have a person do it", "%s is sandboxmcp, by which an agent could answer its own questions",
+			prog.Names[0])
 	}
 	for _, one := range p.blocked {
 		named, err := p.FindProgram(one.Program())

@@ -117,7 +117,8 @@ func (h *hostRun) runCommand(ctx context.Context) (ExecEnd, error) {
 		return h.out, err
 	}
 	cfg, d := pipeline.PackageSettings[Config](h.Pipeline), DefaultHostBounds
-	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes), CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
+	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes),
+		CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
 	out := pipeline.NewProgramEnd(keep, nil, nil, false, nil)
 	stdout, stderr, closePipes := h.OutputWriters(out)
@@ -126,8 +127,10 @@ func (h *hostRun) runCommand(ctx context.Context) (ExecEnd, error) {
 	_ = closePipes() // writes to memory don't fail
 	h.Outcome.Stdout, h.Outcome.StdoutCut = out.Stdout.Contents()
 	h.Outcome.Stderr, h.Outcome.StderrCut = out.Stderr.Contents()
-	h.Outcome.ExitCode, h.Outcome.Signal, h.Outcome.PeakMemory, h.Outcome.CPUMS = end.Exit, end.Signal, end.Memory, pipeline.Milliseconds(end.CPU)
-	h.Facts["stdout_bytes"], h.Facts["stderr_bytes"] = int64(len(h.Outcome.Stdout))+h.Outcome.StdoutCut, int64(len(h.Outcome.Stderr))+h.Outcome.StderrCut
+	h.Outcome.ExitCode, h.Outcome.Signal, h.Outcome.PeakMemory, h.Outcome.CPUMS = end.Exit, end.Signal, end.Memory,
+		pipeline.Milliseconds(end.CPU)
+	h.Facts["stdout_bytes"], h.Facts["stderr_bytes"] = int64(len(h.Outcome.Stdout))+h.Outcome.StdoutCut, int64(len(h.Outcome.Stderr))+
+		h.Outcome.StderrCut
 	if h.out.Left = end.Killed; end.Killed > 0 {
 		h.Facts["left"] = end.Killed
 		h.Warn(fmt.Sprintf("%d remaining processes of the command were killed", end.Killed))

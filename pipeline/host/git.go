@@ -135,7 +135,8 @@ func doubtful(settings string) string {
 
 // harmlessKeys are settings of a repository that name no program and no other file.
 var harmlessKeys = map[string]string{
-	"core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol safecrlf sharedrepository " +
+	"core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol safecrlf " +
+		"sharedrepository " +
 		"quotepath abbrev untrackedcache preloadindex whitespace commentchar trustctime checkstat compression protecthfs protectntfs splitindex sparsecheckout sparsecheckoutcone",
 	"remote.*":    "url fetch pushurl mirror tagopt prune push promisor partialclonefilter skipdefaultupdate skipfetchall gh-resolved",
 	"branch.*":    "remote merge rebase pushremote description vscode-merge-base gh-merge-base",
@@ -168,7 +169,8 @@ func gitEnvironment(roots []files.Root) []string {
 		}
 		ceilings[i] = filepath.Dir(r.Path)
 	}
-	env := []string{"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
+	env := []string{"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false",
+		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_NO_LAZY_FETCH=1", // inspecting a partial clone would contact its remote
 		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_CEILING_DIRECTORIES=" + strings.Join(ceilings, ":")}
 	for i, kv := range gitSettings {

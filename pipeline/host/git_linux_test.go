@@ -17,7 +17,8 @@ func gitIn(t *testing.T, dir string, words ...string) {
 	t.Helper()
 	cmd := exec.Command("git", words...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a",
+		"GIT_COMMITTER_EMAIL=a@example.com")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("git %q: %v: %s", words, err, out)
 	}
@@ -53,7 +54,8 @@ func TestGitDoubt(t *testing.T) {
 		config string
 		doubt  bool
 	}{
-		"a clone":                   {"[remote \"origin\"]\n\turl = x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"a.b\"]\n\tremote = origin\n\tmerge = refs/heads/main\n", false},
+		"a clone": {"[remote \"origin\"]\n\turl = x\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch " +
+			"\"a.b\"]\n\tremote = origin\n\tmerge = refs/heads/main\n", false},
 		"fsmonitor in capitals":     {"[CORE] FSMonitor = ./x\n", true},
 		"a section in the old way":  {"[remote.origin]\n\tuploadpack = x\n", true},
 		"a value on the next line":  {"[core]\n\tsshCommand = \\\n./x\n", true},
@@ -152,13 +154,17 @@ func TestGitElsewhere(t *testing.T) {
 	for _, name := range []string{"there/evil/.git", "there/both/.git", "bare.git"} {
 		file(t, filepath.Join(dir, name, "config"), evil)
 	}
-	for name, text := range map[string]string{"shared/HEAD": "ref: refs/heads/x\n", "shared/commondir": "../bare.git\n", "there/both/HEAD": "x", "there/evil/sub/x": "", "there/plain/HEAD": "x"} {
+	for name, text := range map[string]string{"shared/HEAD": "ref: refs/heads/x\n", "shared/commondir": "../bare.git\n",
+		"there/both/HEAD": "x", "there/evil/sub/x": "", "there/plain/HEAD": "x"} {
 		file(t, filepath.Join(dir, name), text)
 	}
 	for command, doubt := range map[string]bool{
-		"git status": false, "git -C . status": false, "git -C ../there status": false, "git -C none status": false, "git diff --no-index ../there x": false, "git -C ../there/plain status": false,
-		"git -C ../there/evil status": true, "git -C ../there/evil/sub status": true, "git -C ../there -C evil status": true, "git --git-dir=../bare.git log": true, "git --git-dir ../bare.git log": true,
-		"git --git-dir=" + dir + "/there/evil/.git log": true, "git --work-tree=../there/evil status": true, "git fetch ../bare.git": true, "git --git-dir=../shared log": true, "git -C ../there/both log": true,
+		"git status": false, "git -C . status": false, "git -C ../there status": false, "git -C none status": false,
+		"git diff --no-index ../there x": false, "git -C ../there/plain status": false,
+		"git -C ../there/evil status": true, "git -C ../there/evil/sub status": true, "git -C ../there -C evil status": true,
+		"git --git-dir=../bare.git log": true, "git --git-dir ../bare.git log": true,
+		"git --git-dir=" + dir + "/there/evil/.git log": true, "git --work-tree=../there/evil status": true, "git fetch ../bare.git": true,
+		"git --git-dir=../shared log": true, "git -C ../there/both log": true,
 		"git add" + strings.Repeat(" .", 100): false,
 	} {
 		words, err := Parse(command)

@@ -100,7 +100,8 @@ func TestHostReadRedacts(t *testing.T) {
 			break
 		}
 	}
-	if _, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: name, Encoding: "base64"}); err == nil || !strings.Contains(err.Error(), "withheld") {
+	if _, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: name, Encoding: "base64"}); err == nil ||
+		!strings.Contains(err.Error(), "withheld") {
 		t.Errorf("base64: %v", err)
 	}
 	if rows := h.rows(t); strings.Contains(rows, hidden) {
@@ -129,7 +130,8 @@ func TestHostReadParts(t *testing.T) {
 		}
 	}
 	binary := h.writeFile(t, "b.bin", "\xff\xfe\x00")
-	if _, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: binary, Encoding: "text"}); err == nil || !strings.Contains(err.Error(), "base64") {
+	if _, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: binary, Encoding: "text"}); err == nil ||
+		!strings.Contains(err.Error(), "base64") {
 		t.Errorf("binary content: %v", err)
 	}
 	got, err := readHostFile(t.Context(), h.Pipeline, host.ReadFile{Path: binary, Offset: 1, Max: 1})
@@ -141,12 +143,14 @@ func TestHostReadParts(t *testing.T) {
 func TestHostWriteRows(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.writeFile(t, "a.txt", "one\nkey="+hidden+"\nthree\n")
-	w, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Content: []byte("one\nkey=new\nthree\n"), Mode: files.Overwrite})
+	w, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Content: []byte("one\nkey=new\nthree\n"),
+		Mode: files.Overwrite})
 	if err != nil || w.SHA256 != pipeline.Hash([]byte("one\nkey=new\nthree\n")) {
 		t.Fatalf("got %+v, %v", w, err)
 	}
 	rows := h.rows(t)
-	for _, want := range []string{"execution.started", "execution.completed", `"tool":"host_file_write"`, `-key=***REDACTED***\n+key=new\n`, w.SHA256,
+	for _, want := range []string{"execution.started", "execution.completed", `"tool":"host_file_write"`, `-key=***REDACTED***\n+key=new\n`,
+		w.SHA256,
 		pipeline.Hash([]byte("one\nkey=" + hidden + "\nthree\n")), `"what":"` + name} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("the log lacks %q in:\n%s", want, rows)
@@ -165,7 +169,8 @@ func TestHostWritePreservesSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Content: append(got.Content, "more\n"...), Mode: files.Overwrite}); err == nil || !strings.Contains(err.Error(), "lost") {
+	if _, err := writeHostFile(t.Context(), h.Pipeline, host.WriteFile{Path: name, Content: append(got.Content, "more\n"...),
+		Mode: files.Overwrite}); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("got %v", err)
 	}
 	other := h.writeFile(t, "b.txt", "x")

@@ -53,7 +53,8 @@ func TestHostExec(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			res, err := hostExec(t.Context(), r.Pipeline, tt.c)
-			if err != nil || res.Ended != tt.ended || res.ExitCode != tt.exit || !strings.HasPrefix(res.Stdout, tt.stdout) || !strings.Contains(res.Stderr, tt.stderr) {
+			if err != nil || res.Ended != tt.ended || res.ExitCode != tt.exit || !strings.HasPrefix(res.Stdout, tt.stdout) ||
+				!strings.Contains(res.Stderr, tt.stderr) {
 				t.Fatalf("got %+v, %v", res, err)
 			}
 			if tt.name == "too much" && (len(res.Stdout) != 64 || res.StdoutCut != 3893-64) {
@@ -62,7 +63,8 @@ func TestHostExec(t *testing.T) {
 		})
 	}
 	_, text := r.Rows()
-	for _, want := range []string{`"tool":"host_exec"`, `"pattern":"echo **"`, `"allowed_by":"configuration"`, `"program":"/usr/bin/`, `"what":"echo 'a  b' c"`, "execution.timeout"} {
+	for _, want := range []string{`"tool":"host_exec"`, `"pattern":"echo **"`, `"allowed_by":"configuration"`, `"program":"/usr/bin/`,
+		`"what":"echo 'a  b' c"`, "execution.timeout"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log has no %s: %s", want, text)
 		}
@@ -83,7 +85,8 @@ func TestHostBounds(t *testing.T) {
 		}
 		hosttest.SkipMissing(t, "cgroup", "commands on the host have none here")
 	}
-	if err != nil || res.Ended != backends.EndedOOM || res.Limit != "ram" || res.ExitCode != 137 || !strings.Contains(text, `"bounds":"cgroup v`) {
+	if err != nil || res.Ended != backends.EndedOOM || res.Limit != "ram" || res.ExitCode != 137 ||
+		!strings.Contains(text, `"bounds":"cgroup v`) {
 		t.Errorf("got %+v, %v, %s", res, err, text)
 	}
 }
@@ -91,7 +94,9 @@ func TestHostBounds(t *testing.T) {
 func TestHostExecRefused(t *testing.T) {
 	r, _ := newCommandRig(t, "echo *")
 	for command, want := range map[string]string{
-		"echo a b": "not allowed:", "echo a | sh": "unquoted |", "python3 -c 1": "not allowed:", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp", // installed or not
+		// installed or not
+		"echo a b": "not allowed:", "echo a | sh": "unquoted |", "python3 -c 1": "not allowed:", "nosuch": "no program",
+		"echo \x1b": "nobody can see", "sandboxmcp approve x": "sandboxmcp",
 	} {
 		res, err := hostExec(t.Context(), r.Pipeline, host.Exec{Command: command})
 		var e *pipeline.Error
@@ -113,7 +118,8 @@ func TestHostSecrets(t *testing.T) {
 	secret := "correct-horse-" + "battery-staple"
 	r, _ := newCommandRig(t, "echo **", "ls **")
 	r.Memory.Set("default", "KEY", []byte(secret))
-	for _, command := range []string{"echo " + secret, "ls /" + secret, "nosuch-" + secret, "echo2 " + secret + " |", "uname " + secret, "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + secret} {
+	for _, command := range []string{"echo " + secret, "ls /" + secret, "nosuch-" + secret, "echo2 " + secret + " |", "uname " + secret,
+		"echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + secret} {
 		res, err := hostExec(t.Context(), r.Pipeline, host.Exec{Command: command})
 		if output := res.Stdout + res.Stderr + res.Pattern + fmt.Sprint(res.Warnings); strings.Contains(output, secret[:14]) {
 			t.Errorf("it is told: %q", output)
@@ -122,7 +128,8 @@ func TestHostSecrets(t *testing.T) {
 			t.Errorf("the error tells it: %v", err)
 		}
 	}
-	if _, err := host.AskFor(t.Context(), r.Pipeline, "", "command", "uname "+secret, ""); err == nil || strings.Contains(err.Error(), secret) {
+	if _, err := host.AskFor(t.Context(), r.Pipeline, "", "command", "uname "+secret, ""); err == nil ||
+		strings.Contains(err.Error(), secret) {
 		t.Errorf("people are shown it: %v", err)
 	}
 	q, err := host.AskFor(t.Context(), r.Pipeline, "", "command", "uname -a", "because "+secret)
@@ -155,7 +162,8 @@ func TestHostApproval(t *testing.T) {
 	if err := broker.Answer(t.Context(), p.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 		t.Fatal(err)
 	}
-	for command, want := range map[string]bool{"echo approved x": true, "/usr/bin/echo approved x": true, "echo approved": false, "echo approved x y": false, "echo approved -n": false, "echo other": false} {
+	for command, want := range map[string]bool{"echo approved x": true, "/usr/bin/echo approved x": true, "echo approved": false,
+		"echo approved x y": false, "echo approved -n": false, "echo other": false} {
 		if err := run("mine", command); (err == nil) != want {
 			t.Errorf("%s: %v, want it allowed: %v", command, err, want)
 		}
@@ -163,7 +171,8 @@ func TestHostApproval(t *testing.T) {
 	if err := run("other", "echo approved x"); err == nil {
 		t.Error("another namespace has the approval, too")
 	}
-	if list := host.AccessOf(r.Pipeline, "mine", ""); len(list) != 1 || list[0].Pattern != "echo approved *" || list[0].From != host.Approval || list[0].Until.IsZero() {
+	if list := host.AccessOf(r.Pipeline, "mine", ""); len(list) != 1 || list[0].Pattern != "echo approved *" ||
+		list[0].From != host.Approval || list[0].Until.IsZero() {
 		t.Errorf("listed is %+v", list)
 	}
 	if err := broker.Revoke(t.Context(), p.Question.ID, approval.Answer{By: approval.CommandLine()}); err != nil {
@@ -174,7 +183,8 @@ func TestHostApproval(t *testing.T) {
 	}
 	// What a star does not cover stays so, whoever approves it, and what nobody has seen.
 	for _, what := range []string{"run python3 **", "run git **", "run sh", "run sandboxmcp approve x", "run cat"} {
-		if _, err := broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+		if _, err := broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"},
+			approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,7 +55,8 @@ func TestPattern(t *testing.T) {
 }
 
 func TestPatternRefuses(t *testing.T) {
-	for _, text := range []string{"*", "**", "* x", "** x", "d* x", "'' x", "x ** y", "x a**", "x **b", "x ***", "x a*", "x *.txt", "x --since=*", "x | y", "x; y", "x $y", "x ?", "x [a]", "x {a}"} {
+	for _, text := range []string{"*", "**", "* x", "** x", "d* x", "'' x", "x ** y", "x a**", "x **b", "x ***", "x a*", "x *.txt",
+		"x --since=*", "x | y", "x; y", "x $y", "x ?", "x [a]", "x {a}"} {
 		if p, err := ParsePattern(text); err == nil {
 			t.Errorf("%q is the pattern %s", text, p)
 		}
@@ -92,7 +93,8 @@ func FuzzMatch(f *testing.F) {
 		}
 		for i, word := range args {
 			starred := i >= len(p.words)-1 || p.words[i+1] == star
-			if p.matches(args) && (!starred && word != p.words[i+1] || starred && (word == "" || word[0] == '-' || word[0] == '@' || strings.Contains(word, "="))) {
+			if p.matches(args) && (!starred && word != p.words[i+1] || starred && (word == "" || word[0] == '-' || word[0] == '@' ||
+				strings.Contains(word, "="))) {
 				t.Errorf("%s allows %q", p, args)
 			}
 		}

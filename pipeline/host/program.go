@@ -138,5 +138,6 @@ func isSticky(info fs.FileInfo) bool {
 // isUnchanged reports whether the program is still the inspected file.
 func (prog Program) isUnchanged() bool {
 	now, err := os.Lstat(prog.Path)
-	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) && now.Mode() == prog.file.Mode()
+	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) &&
+		now.Mode() == prog.file.Mode()
 }

@@ -92,7 +92,8 @@ func TestFind(t *testing.T) {
 	if want := []string{"again", "python3", "report"}; err != nil || !slices.Equal(prog.Names, want) {
 		t.Errorf("got the names %v, %v; want %v", prog.Names, err, want)
 	}
-	if _, err := p.With([]files.Root{{Path: bin, Write: true}}).FindProgram("deploy"); err == nil || !strings.Contains(err.Error(), "agents may write") {
+	if _, err := p.With([]files.Root{{Path: bin, Write: true}}).FindProgram("deploy"); err == nil ||
+		!strings.Contains(err.Error(), "agents may write") {
 		t.Errorf("a program runs from where an agent may write: %v", err)
 	}
 }
@@ -108,7 +109,8 @@ func TestPatternsMeanAFile(t *testing.T) {
 	must(t, os.Symlink("deploy", filepath.Join(one, "undeploy")))
 	p, err := NewPolicy(Rules{Path: []string{one, two}, Allowed: []string{"deploy x"}})
 	must(t, err)
-	for program, want := range map[string]bool{"deploy": true, filepath.Join(one, "deploy"): true, filepath.Join(two, "deploy"): false, "undeploy": false} {
+	for program, want := range map[string]bool{"deploy": true, filepath.Join(one, "deploy"): true, filepath.Join(two, "deploy"): false,
+		"undeploy": false} {
 		if _, err := p.Decide(Command{Words: Words{program, "x"}, Directory: "/"}, nil); (err == nil) != want {
 			t.Errorf("%s: %v, want it allowed: %v", program, err, want)
 		}
@@ -135,7 +137,8 @@ func TestDirectory(t *testing.T) {
 	p, err := NewPolicy(Rules{Read: []string{in}})
 	must(t, err)
 	for asked, want := range map[string]string{
-		"": in, in: in, in + "/sub": in + "/sub", in + "/inner": in + "/sub", in + "/link": "", out: "", in + "/../out": "", "/": "", "sub": "", in + "x": "", in + "/none": "",
+		"": in, in: in, in + "/sub": in + "/sub", in + "/inner": in + "/sub", in + "/link": "", out: "", in + "/../out": "", "/": "", "sub": "",
+		in + "x": "", in + "/none": "",
 	} {
 		if got, err := p.Directory(asked); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v; want %q", asked, got, err, want)
@@ -151,8 +154,10 @@ func TestSafeList(t *testing.T) {
 	p, err := NewPolicy(Rules{Allowed: []string{Safe}, Read: []string{in}})
 	must(t, err)
 	for command, want := range map[string]bool{
-		"ls": true, "ls -la": true, "ls sub": false, "ls /etc": false, "ls -L": false, "du -sh": true, "du --files0-from=x": false, "stat x": false, "git log": false,
-		"uname -a": true, "id": true, "id root": false, "date": true, "date -s x": false, "date -f x": false, "df -h": true, "df /etc": false, "whoami": true, "ps aux": true,
+		"ls": true, "ls -la": true, "ls sub": false, "ls /etc": false, "ls -L": false, "du -sh": true, "du --files0-from=x": false,
+		"stat x": false, "git log": false,
+		"uname -a": true, "id": true, "id root": false, "date": true, "date -s x": false, "date -f x": false, "df -h": true, "df /etc": false,
+		"whoami": true, "ps aux": true,
 		"ps auxe": false, "hostname": true, "hostname x": false, "cat sub": false, "env": false, "git commit -m x": false, "git branch x": false,
 	} {
 		words, err := Parse(command)

@@ -45,7 +45,8 @@ func (q ReadFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Fi
 		r.Facts["size"], r.Facts["sha256"] = len(whole), c.SHA256
 		if c.Text = q.Encoding == "text" || q.Encoding == "" && utf8.Valid(whole); c.Text {
 			if !utf8.Valid(whole) {
-				return c, pipeline.Refuse(pipeline.StageValidate, q.Path+" is not text in UTF-8", "read it with encoding base64, or copy it into a session")
+				return c, pipeline.Refuse(pipeline.StageValidate, q.Path+" is not text in UTF-8",
+					"read it with encoding base64, or copy it into a session")
 			}
 			whole = []byte(r.Clean(string(whole)))
 		} else {
@@ -71,7 +72,8 @@ func holdsNoSecret(r *pipeline.Run, name string, whole []byte) error {
 		found, err = r.Leases.ContainsSecret(bytes.NewReader(whole))
 	}
 	if err == nil && found {
-		err = pipeline.Refuse(pipeline.StageVault, name+" is withheld, because it contains a secret", "if it is text, read it as text, which is masked; programs get secrets by name")
+		err = pipeline.Refuse(pipeline.StageVault, name+" is withheld, because it contains a secret",
+			"if it is text, read it as text, which is masked; programs get secrets by name")
 	}
 	return err
 }

@@ -59,7 +59,8 @@ func (r Run) Exec(ctx context.Context) (End, error) {
 	if err != nil {
 		err = fmt.Errorf("start the launch process: %w", err)
 	} else {
-		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Join: len(g.JoinFiles()), Leave: len(home), V2: g.V2()}
+		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Join: len(g.JoinFiles()),
+			Leave: len(home), V2: g.V2()}
 		all := killGroup(g)
 		e, err = r.await(ctx, task, cmd, order, answers, g)
 		all()

@@ -28,7 +28,8 @@ func sh(t *testing.T, ctx context.Context, script string, change func(*Run)) (En
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	r := Run{Program: shell, Words: Words{"sh", "-c", script}, Directory: dir, Stdout: &out, Stderr: &errs, Env: (&Policy{}).Environment(nil, os.LookupEnv)}
+	r := Run{Program: shell, Words: Words{"sh", "-c", script}, Directory: dir, Stdout: &out, Stderr: &errs,
+		Env: (&Policy{}).Environment(nil, os.LookupEnv)}
 	if change != nil {
 		change(&r)
 	}
@@ -79,8 +80,10 @@ func TestRunIn(t *testing.T) {
 
 // TestEnvironment poisons ours: CVE-2026-22708.
 func TestEnvironment(t *testing.T) {
-	poison := []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "PAGER", "EDITOR",
-		"PATH", "IFS", "SANDBOXMCP_SECRET_DEFAULT_X", "BASH_FUNC_ls%%", "PROMPT_COMMAND", "PYTHONWARNINGS", "BROWSER", "SSH_ASKPASS", "LESSOPEN", "TAR_OPTIONS", "RUBYOPT", "JAVA_TOOL_OPTIONS"}
+	poison := []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "GIT_EXTERNAL_DIFF",
+		"GIT_SSH_COMMAND", "PAGER", "EDITOR",
+		"PATH", "IFS", "SANDBOXMCP_SECRET_DEFAULT_X", "BASH_FUNC_ls%%", "PROMPT_COMMAND", "PYTHONWARNINGS", "BROWSER", "SSH_ASKPASS", "LESSOPEN",
+		"TAR_OPTIONS", "RUBYOPT", "JAVA_TOOL_OPTIONS"}
 	lookup := func(name string) (string, bool) { return "poison", true }
 	env := strings.Join((&Policy{}).Environment(append(poison, "MY_OWN"), lookup), "\n")
 	for _, name := range poison {
@@ -108,8 +111,10 @@ func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) 
 var escapes = []struct{ name, script string }{
 	{"in the background", "sleep 300 & echo $! > pid"},
 	{"in a session of its own", "setsid sh -c 'echo $$ > pid; exec sleep 300' & while ! test -s pid; do sleep 0.01; done"},
-	{"a daemon", "setsid sh -c '(sh -c \"echo \\$\\$ > pid; exec sleep 300\" >/dev/null 2>&1 </dev/null &)' ; while ! test -s pid; do sleep 0.01; done"},
-	{"that ignores signals", "sh -c 'trap \"\" HUP INT TERM QUIT; echo $$ > pid; while :; do sleep 300; done' & while ! test -s pid; do sleep 0.01; done"},
+	{"a daemon", "setsid sh -c '(sh -c \"echo \\$\\$ > pid; exec sleep 300\" >/dev/null 2>&1 </dev/null &)' ; while ! test -s pid; do " +
+		"sleep 0.01; done"},
+	{"that ignores signals", "sh -c 'trap \"\" HUP INT TERM QUIT; echo $$ > pid; while :; do sleep 300; done' & while ! test -s pid; do " +
+		"sleep 0.01; done"},
 	{"that is stopped", "sh -c 'echo $$ > pid; kill -STOP $$; sleep 300' & while ! test -s pid; do sleep 0.01; done"},
 }
 
@@ -244,10 +249,17 @@ func TestBounds(t *testing.T) {
 		name, script string
 		want         func(End) bool
 	}{
-		{"within them", "echo x | cat >/dev/null; head -c 20000000 /dev/zero | tail -c 20000000 >/dev/null", func(e End) bool { return e.Exit == 0 && e.Limit == "" && e.Forks == 0 }},
-		{"memory of one", "head -c 400000000 /dev/zero | tail -c 400000000", func(e End) bool { return e.Limit == "ram" || e.Forks == 0 && e.Exit != 0 }}, // tail may be told that there is none
-		{"memory of many", "for i in 1 2 3 4 5 6; do (head -c 40000000 /dev/zero; sleep 300) | tail -c 40000000 & done; wait", func(e End) bool { return e.Limit == "ram" }},
-		{"processes", "i=0; while test $i -lt 100; do sleep 300 & i=$((i+1)); done; wait; exit 3", func(e End) bool { return e.Limit == "processes" || e.Forks > 0 && e.Exit != 3 }},
+		{"within them", "echo x | cat >/dev/null; head -c 20000000 /dev/zero | tail -c 20000000 >/dev/null",
+			func(e End) bool { return e.Exit == 0 && e.Limit == "" && e.Forks == 0 }},
+		// tail may be told that there is none
+		{"memory of one", "head -c 400000000 /dev/zero | tail -c 400000000", func(e End) bool {
+			return e.Limit == "ram" || e.Forks == 0 &&
+				e.Exit != 0
+		}},
+		{"memory of many", "for i in 1 2 3 4 5 6; do (head -c 40000000 /dev/zero; sleep 300) | tail -c 40000000 & done; wait",
+			func(e End) bool { return e.Limit == "ram" }},
+		{"processes", "i=0; while test $i -lt 100; do sleep 300 & i=$((i+1)); done; wait; exit 3",
+			func(e End) bool { return e.Limit == "processes" || e.Forks > 0 && e.Exit != 3 }},
 		{"its watcher killed", "setsid sleep 300 & kill -9 $PPID; sleep 300", func(e End) bool { return true }},
 	}
 	cages(t, func(t *testing.T, c *Cage) {

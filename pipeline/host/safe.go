@@ -11,7 +11,8 @@ const Safe = "@safe"
 var aroundThem = []string{"ls", "du", "git"}
 
 func safeCommands() (all []Pattern) {
-	for command := range strings.SplitSeq("ls|ls -a|ls -l|ls -la|du -sh|git status|git status --short|git branch --show-current|df|df -h|free|free -h|free -m|"+
+	for command := range strings.SplitSeq("ls|ls -a|ls -l|ls -la|du -sh|git status|git status --short|git branch --show-current|df|df "+
+		"-h|free|free -h|free -m|"+
 		"uptime|uname|uname -a|uname -r|ps -ef|ps aux|id|date|date -u|hostname|nproc|nproc --all|lscpu|lsblk|whoami|groups|arch", "|") {
 		all = append(all, Exactly(strings.Fields(command)))
 	}

@@ -90,7 +90,8 @@ func TestBlockedWins(t *testing.T) {
 	p, err := NewPolicy(Rules{Allowed: []string{"echo **", "sleep *"}, Blocked: []string{"echo secret **", "sleep 99"}})
 	must(t, err)
 	for command, want := range map[string]bool{
-		"echo x": true, "echo secret": false, "echo secret x": false, "echo secret -n": false, "echo secret /a/b": false, "/bin/echo secret x": false, "/usr/bin/echo x": true, "sleep 1": true, "sleep 99": false,
+		"echo x": true, "echo secret": false, "echo secret x": false, "echo secret -n": false, "echo secret /a/b": false,
+		"/bin/echo secret x": false, "/usr/bin/echo x": true, "sleep 1": true, "sleep 99": false,
 	} {
 		words, _ := Parse(command)
 		approved := []Pattern{Exactly(words)}
@@ -99,7 +100,8 @@ func TestBlockedWins(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]bool{
-		"python3 **": false, "git -c *": false, "docker **": false, "tar -xf *": false, "find . -exec **": false, "sandboxmcp **": false, "/usr/bin/env *": false, "./x": false, "sandboxmcp approve x": false,
+		"python3 **": false, "git -c *": false, "docker **": false, "tar -xf *": false, "find . -exec **": false, "sandboxmcp **": false,
+		"/usr/bin/env *": false, "./x": false, "sandboxmcp approve x": false,
 		"x a*": false, "deploy *": true, "docker restart *": true, "git log -n * **": true,
 	} {
 		if _, err := NewPolicy(Rules{Allowed: []string{pattern}}); (err == nil) != want {
@@ -122,7 +124,8 @@ func TestOtherNames(t *testing.T) {
 	bin := everything(t, "git x", "python3 x", "which.debianutils x", "busybox x", "deploy x", "reboot x")
 	self, err := os.Executable()
 	must(t, err)
-	for name, to := range map[string]string{"tidy": "python3", "which": "which.debianutils", "ls": "busybox", "ash": "busybox", "report": "git", "ours": self, "halt": "reboot"} {
+	for name, to := range map[string]string{"tidy": "python3", "which": "which.debianutils", "ls": "busybox", "ash": "busybox",
+		"report": "git", "ours": self, "halt": "reboot"} {
 		must(t, os.Symlink(to, filepath.Join(bin, name)))
 	}
 	must(t, os.Link(filepath.Join(bin, "reboot"), filepath.Join(bin, "poweroff")))
@@ -133,7 +136,8 @@ func TestOtherNames(t *testing.T) {
 		star, word bool
 	}{
 		{"which", true, true}, {"ls", true, true}, {"deploy", true, true}, {filepath.Join(bin, "deploy"), true, true},
-		{"git", false, true}, {"report", false, true}, {"tidy", false, true}, {"ash", false, true}, {"busybox", false, true}, {filepath.Join(bin, "python3"), false, true},
+		{"git", false, true}, {"report", false, true}, {"tidy", false, true}, {"ash", false, true}, {"busybox", false, true},
+		{filepath.Join(bin, "python3"), false, true},
 		{"ours", false, false}, {"reboot", false, false}, {"halt", false, false}, {"poweroff", false, false}, {"GIT", false, false},
 	} {
 		words := Words{tt.program, "status"}

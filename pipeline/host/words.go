@@ -58,7 +58,8 @@ func lex(text string, stars bool) (words []string, err error) {
 		case r == quote:
 			quote = 0
 		case quote == '"' && strings.ContainsRune("$`\\", r):
-			return nil, refuse("use single quotes, in which it is a character like others", "a %c in double quotes needs a shell, and there is none", r)
+			return nil, refuse("use single quotes, in which it is a character like others", "a %c in double quotes needs a shell, and there is none",
+				r)
 		case quote != 0:
 			word.WriteRune(r)
 		case r == ' ':
@@ -129,7 +130,8 @@ func printable(text string) error {
 const unquotedRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,@%+"
 
 // shellWords start other syntax than a simple command if they are not quoted.
-var shellWords = strings.Fields("if then elif else fi for while until do done case esac select function time coproc in declare typeset local export readonly nameref let")
+var shellWords = strings.Fields("if then elif else fi for while until do done case esac select function time coproc in declare typeset " +
+	"local export readonly nameref let")
 
 func quote(word string, first bool) string {
 	plain := unquotedRunes

@@ -45,28 +45,47 @@ func TestParse(t *testing.T) {
 // what is there.
 var refusedSyntax = []struct{ name, text string }{
 	{"nothing", ""}, {"blanks only", "   "}, {"an empty program", "'' x"},
-	{"a pipe", "ls | sh"}, {"a pipe with stderr", "ls |& sh"}, {"and", "ls && id"}, {"or", "ls || id"}, {"a semicolon", "ls; id"}, {"a last semicolon", "ls;"},
-	{"background", "ls & id"}, {"a last ampersand", "ls &"}, {"a new line", "ls\nid"}, {"a carriage return", "ls\rid"}, {"a line continuation", "ls \\\nid"},
-	{"output", "ls > /etc/passwd"}, {"output without blanks", "ls>x"}, {"appending", "ls >> x"}, {"input", "cat < /etc/shadow"}, {"a here document", "cat << x"},
+	{"a pipe", "ls | sh"}, {"a pipe with stderr", "ls |& sh"}, {"and", "ls && id"}, {"or", "ls || id"}, {"a semicolon", "ls; id"},
+	{"a last semicolon", "ls;"},
+	{"background", "ls & id"}, {"a last ampersand", "ls &"}, {"a new line", "ls\nid"}, {"a carriage return", "ls\rid"},
+	{"a line continuation", "ls \\\nid"},
+	{"output", "ls > /etc/passwd"}, {"output without blanks", "ls>x"}, {"appending", "ls >> x"}, {"input", "cat < /etc/shadow"},
+	{"a here document", "cat << x"},
 	{"a here string", "cat <<< x"}, {"a descriptor", "ls 2>&1"}, {"both", "ls &> x"},
-	{"a variable", "echo $HOME"}, {"a variable in braces", "echo ${HOME}"}, {"a variable in double quotes", `echo "$HOME"`}, {"an expansion that runs", "echo ${x@P}"},
-	{"a substitution", "echo $(id)"}, {"a substitution in double quotes", `echo "$(id)"`}, {"backquotes", "echo `id`"}, {"backquotes in double quotes", "echo \"`id`\""},
-	{"arithmetic", "echo $((1+1))"}, {"old arithmetic", "echo $[1+1]"}, {"a process substitution", "cat <(id)"}, {"one for output", "tee >(sh)"},
-	{"a glob", "ls *"}, {"a question mark", "/bin/c?t x"}, {"a class", "ls [a-z]"}, {"braces", "echo {a,b}"}, {"a range", "echo {1..3}"}, {"a program in braces", "{ls,-la}"},
-	{"an extended glob", "ls @(a|b)"}, {"a home", "ls ~"}, {"another's home", "ls ~root/x"}, {"a home behind =", "x --dir=~/x"}, {"a home behind a colon", "x a:~/x"},
-	{"an assignment before", "LD_PRELOAD=x ls"}, {"an assignment alone", "PATH=x"}, {"an array", "a=(x y)"}, {"an appending assignment", "PATH+=x ls"},
+	{"a variable", "echo $HOME"}, {"a variable in braces", "echo ${HOME}"}, {"a variable in double quotes", `echo "$HOME"`},
+	{"an expansion that runs", "echo ${x@P}"},
+	{"a substitution", "echo $(id)"}, {"a substitution in double quotes", `echo "$(id)"`}, {"backquotes", "echo `id`"},
+	{"backquotes in double quotes", "echo \"`id`\""},
+	{"arithmetic", "echo $((1+1))"}, {"old arithmetic", "echo $[1+1]"}, {"a process substitution", "cat <(id)"},
+	{"one for output", "tee >(sh)"},
+	{"a glob", "ls *"}, {"a question mark", "/bin/c?t x"}, {"a class", "ls [a-z]"}, {"braces", "echo {a,b}"}, {"a range", "echo {1..3}"},
+	{"a program in braces", "{ls,-la}"},
+	{"an extended glob", "ls @(a|b)"}, {"a home", "ls ~"}, {"another's home", "ls ~root/x"}, {"a home behind =", "x --dir=~/x"},
+	{"a home behind a colon", "x a:~/x"},
+	{"an assignment before", "LD_PRELOAD=x ls"}, {"an assignment alone", "PATH=x"}, {"an array", "a=(x y)"},
+	{"an appending assignment", "PATH+=x ls"},
 	{"a comment", "ls # x"}, {"only a comment", "# x"}, {"a dollar quote", "$'\\x73h' x"}, {"a localised quote", `echo $"x"`},
 	{"history", "!!"}, {"a history word", "echo !$"}, {"history by ^", "^ls^rm"}, {"negation", "! ls"},
-	{"a backslash", `l\s`}, {"a backslash before a blank", `ls a\ b`}, {"a backslash in double quotes", `echo "a\"b"`}, {"a backslash at the end", `ls \`},
-	{"a subshell", "(ls)"}, {"a group", "{ ls; }"}, {"a function", "ls() { id; }"}, {"if", "if true; then id; fi"}, {"for", "for x in a; do id; done"},
-	{"time", "time ls"}, {"coproc", "coproc ls"}, {"a test", "[[ -f x ]]"}, {"let", "let x=1"}, {"declare (CVE-2026-22708)", "declare -x PAGER=x"},
-	{"export (CVE-2026-22708)", "export PAGER=x"}, {"typeset (CVE-2026-22708)", "typeset -x PAGER=x"}, {"readonly", "readonly x=1"}, {"local", "local x=1"},
-	{"zsh's =program", "=ls x"}, {"zsh's =program as an argument", "echo =ls"}, {"an open quote", "echo 'x"}, {"an open double quote", `echo "x`},
-	{"NUL", "ls\x00id"}, {"an escape", "ls \x1b[2K"}, {"a tab", "ls\tx"}, {"a bell", "ls \a"}, {"a backspace", "ls x\b"}, {"delete", "ls \x7f"}, {"a C1 control", "ls \u009b"},
-	{"a right-to-left override", "ls \u202egpj.x"}, {"an isolate", "ls \u2066x"}, {"a zero-width space", "su\u200bdo x"}, {"a zero-width joiner", "ls a\u200db"},
-	{"a soft hyphen", "py\u00adthon x"}, {"a byte order mark", "\ufeffls"}, {"a no-break space", "ls\u00a0x"}, {"an ideographic space", "ls\u3000x"}, {"a line separator", "ls\u2028id"},
-	{"a paragraph separator", "ls\u2029id"}, {"a tag character", "ls \U000e0041"}, {"a variation selector", "ls a\ufe0f"}, {"a Hangul filler", "ls \u3164"}, {"a blank Braille", "ls \u2800"},
-	{"a private character", "ls \ue000"}, {"no UTF-8", "ls \xff"}, {"overlong UTF-8", "ls \xc0\xaf"}, {"too long", "ls " + strings.Repeat("x", maxBytes)},
+	{"a backslash", `l\s`}, {"a backslash before a blank", `ls a\ b`}, {"a backslash in double quotes", `echo "a\"b"`},
+	{"a backslash at the end", `ls \`},
+	{"a subshell", "(ls)"}, {"a group", "{ ls; }"}, {"a function", "ls() { id; }"}, {"if", "if true; then id; fi"},
+	{"for", "for x in a; do id; done"},
+	{"time", "time ls"}, {"coproc", "coproc ls"}, {"a test", "[[ -f x ]]"}, {"let", "let x=1"},
+	{"declare (CVE-2026-22708)", "declare -x PAGER=x"},
+	{"export (CVE-2026-22708)", "export PAGER=x"}, {"typeset (CVE-2026-22708)", "typeset -x PAGER=x"}, {"readonly", "readonly x=1"},
+	{"local", "local x=1"},
+	{"zsh's =program", "=ls x"}, {"zsh's =program as an argument", "echo =ls"}, {"an open quote", "echo 'x"},
+	{"an open double quote", `echo "x`},
+	{"NUL", "ls\x00id"}, {"an escape", "ls \x1b[2K"}, {"a tab", "ls\tx"}, {"a bell", "ls \a"}, {"a backspace", "ls x\b"},
+	{"delete", "ls \x7f"}, {"a C1 control", "ls \u009b"},
+	{"a right-to-left override", "ls \u202egpj.x"}, {"an isolate", "ls \u2066x"}, {"a zero-width space", "su\u200bdo x"},
+	{"a zero-width joiner", "ls a\u200db"},
+	{"a soft hyphen", "py\u00adthon x"}, {"a byte order mark", "\ufeffls"}, {"a no-break space", "ls\u00a0x"},
+	{"an ideographic space", "ls\u3000x"}, {"a line separator", "ls\u2028id"},
+	{"a paragraph separator", "ls\u2029id"}, {"a tag character", "ls \U000e0041"}, {"a variation selector", "ls a\ufe0f"},
+	{"a Hangul filler", "ls \u3164"}, {"a blank Braille", "ls \u2800"},
+	{"a private character", "ls \ue000"}, {"no UTF-8", "ls \xff"}, {"overlong UTF-8", "ls \xc0\xaf"},
+	{"too long", "ls " + strings.Repeat("x", maxBytes)},
 	{"too many words", strings.Repeat("x ", maxWords+1)},
 }
 
@@ -93,7 +112,8 @@ func shellSees(text string, variant syntax.LangVariant) (words []string) {
 	}
 	s := file.Stmts[0]
 	call, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || len(s.Comments)+len(s.Redirs)+len(call.Assigns) > 0 || s.Negated || s.Background || s.Coprocess || s.Disown || s.Semicolon.IsValid() {
+	if !ok || len(s.Comments)+len(s.Redirs)+len(call.Assigns) > 0 || s.Negated || s.Background || s.Coprocess || s.Disown ||
+		s.Semicolon.IsValid() {
 		return nil
 	}
 	for _, one := range call.Args {

@@ -34,7 +34,9 @@ func (q WriteFile) Subject() pipeline.Subject {
 }
 
 func (q WriteFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Written], error) {
-	return planFile(ctx, r, q.Caller, q.Path, true, func(ctx context.Context, a files.Access) (Written, error) { return writeHost(ctx, r, a, q) })
+	return planFile(ctx, r, q.Caller, q.Path, true, func(ctx context.Context, a files.Access) (Written, error) {
+		return writeHost(ctx, r, a, q)
+	})
 }
 
 // writeHost writes the file, and adds the result to the last row.

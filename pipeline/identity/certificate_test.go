@@ -47,21 +47,28 @@ func TestCertificates(t *testing.T) {
 		status int // 0: no connection
 		body   string
 	}{
-		"URI":           {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}})), "", 200, "certificate:uri:spiffe://example.com/ci agent [ci]"},
-		"DNS":           {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"CI.example.com"}})), "", 200, "certificate:dns:ci.example.com agent [build]"},
-		"CN":            {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200, "certificate:cn:Ada person [*]"},
+		"URI": {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}})), "", 200,
+			"certificate:uri:spiffe://example.com/ci agent [ci]"},
+		"DNS": {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"CI.example.com"}})), "", 200,
+			"certificate:dns:ci.example.com agent [build]"},
+		"CN": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 200,
+			"certificate:cn:Ada person [*]"},
 		"none":          {nil, "", 401, "token is required"},
 		"unknown":       {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
 		"longer URI":    {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{elsewhere}})), "", 401, "not valid"},
 		"wildcard":      {certificate(ca.Sign(x509.Certificate{DNSNames: []string{"*.example.com"}})), "", 401, "not valid"},
 		"CN of another": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "ci.example.com"}})), "", 401, "not valid"},
-		"CN beside DNS": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, DNSNames: []string{"x.example.com"}})), "", 401, "not valid"},
-		"two names":     {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}, DNSNames: []string{"ci.example.com"}})), "", 401, "not valid"},
-		"token, too":    {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), token, 200, "token:ci agent"},
-		"wrong token":   {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), wrongSecret(token), 401, "not valid"},
-		"another CA":    {certificate(other.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 0, ""},
-		"expired":       {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(-time.Minute)})), "", 0, ""},
-		"of a server":   {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})), "", 0, ""},
+		"CN beside DNS": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, DNSNames: []string{"x.example.com"}})), "",
+			401, "not valid"},
+		"two names": {certificate(ca.Sign(x509.Certificate{URIs: []*url.URL{spiffe}, DNSNames: []string{"ci.example.com"}})), "", 401,
+			"not valid"},
+		"token, too":  {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), token, 200, "token:ci agent"},
+		"wrong token": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), wrongSecret(token), 401, "not valid"},
+		"another CA":  {certificate(other.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}})), "", 0, ""},
+		"expired": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(-time.Minute)})), "",
+			0, ""},
+		"of a server": {certificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth}})), "", 0, ""},
 	} {
 		roots := x509.NewCertPool()
 		roots.AddCert(server.Certificate())
@@ -101,7 +108,8 @@ func TestCertificateLater(t *testing.T) {
 		verified bool
 		status   int
 	}{"holds": {time.Minute, true, 200}, "expired": {-time.Minute, true, 401}, "not verified": {time.Minute, false, 401}} {
-		leaf := must(x509.ParseCertificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"}, NotAfter: time.Now().Add(tt.until)}).Certificate[0]))
+		leaf := must(x509.ParseCertificate(ca.Sign(x509.Certificate{Subject: pkix.Name{CommonName: "Ada"},
+			NotAfter: time.Now().Add(tt.until)}).Certificate[0]))
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 		if tt.verified {

@@ -70,11 +70,16 @@ func New(c Config) *Checker {
 }
 
 var (
-	errNone    = &door.Refused{Status: http.StatusUnauthorized, Text: "a token is required", Hint: "send Authorization: Bearer TOKEN; create one with sandboxmcp token create"}
-	errInvalid = &door.Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows the tokens"}
-	errLapsed  = &door.Refused{Status: errInvalid.Status, Code: errInvalid.Code, Text: errInvalid.Text, Hint: errInvalid.Hint} // valid but expired: not a guess
-	errScope   = &door.Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token lacks a scope or a namespace of this server", Hint: "ask the issuer for the scopes and a namespace"}
-	errURL     = &door.Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "the URL contains a token, which logs and histories store", Hint: "revoke it, and send the next one in the header Authorization"}
+	errNone = &door.Refused{Status: http.StatusUnauthorized, Text: "a token is required",
+		Hint: "send Authorization: Bearer TOKEN; create one with sandboxmcp token create"}
+	errInvalid = &door.Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid",
+		Hint: "sandboxmcp token list shows the tokens"}
+	// valid but expired: not a guess
+	errLapsed = &door.Refused{Status: errInvalid.Status, Code: errInvalid.Code, Text: errInvalid.Text, Hint: errInvalid.Hint}
+	errScope  = &door.Refused{Status: http.StatusForbidden, Code: "insufficient_scope",
+		Text: "the token lacks a scope or a namespace of this server", Hint: "ask the issuer for the scopes and a namespace"}
+	errURL = &door.Refused{Status: http.StatusBadRequest, Code: "invalid_request",
+		Text: "the URL contains a token, which logs and histories store", Hint: "revoke it, and send the next one in the header Authorization"}
 )
 
 // Identify returns the sender of a request, by its only Authorization header or else by its client certificate. Each
@@ -121,7 +126,8 @@ func (c *Checker) verify(ctx context.Context, token string) (i Identity, err err
 	if !errors.Is(err, errIssuer) && ctx.Err() == nil { // the key set logs its own errors
 		c.logging.Do(func() { c.cfg.Log.Error("credentials can't be checked", "error", err) })
 	}
-	return Identity{}, &door.Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log has the reason", Wait: time.Second}
+	return Identity{}, &door.Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment",
+		Hint: "try again later; the server's log has the reason", Wait: time.Second}
 }
 
 // limited applies the rate limit of an identity.

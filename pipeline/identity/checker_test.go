@@ -84,7 +84,8 @@ func TestTokenInURL(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
 	c := New(Config{Tokens: s})
-	for _, query := range []string{"access_token=" + token, "access_token=x", "a=1&token=" + token, "a=1&b=" + url.QueryEscape(token), "%zz&access_token=" + token, "a=;t=" + token} {
+	for _, query := range []string{"access_token=" + token, "access_token=x", "a=1&token=" + token, "a=1&b=" + url.QueryEscape(token),
+		"%zz&access_token=" + token, "a=;t=" + token} {
 		for _, header := range []string{"", "Bearer " + token} { // a good one beside it is no excuse
 			r := httptest.NewRequest(http.MethodGet, "/mcp?"+query, nil)
 			if header != "" {
@@ -117,7 +118,8 @@ func TestWrongTokens(t *testing.T) {
 		forged := strings.Split(jwt(nil)[1], ".")
 		for round := range 10_000 {
 			wrong, _ := newToken(nil)
-			w := request(c, bearer([]string{wrong, wrongSecret(token), wrongSecret(fresh), "x", strings.Join(append(forged[1:2], "e30", forged[1]), ".")}[round%5])...)
+			w := request(c, bearer([]string{wrong, wrongSecret(token), wrongSecret(fresh), "x", strings.Join(append(forged[1:2], "e30", forged[1]),
+				".")}[round%5])...)
 			status[w.Code]++
 			if w.Code == 429 && w.Header().Get("Retry-After") != "6" {
 				t.Fatalf("Retry-After: %q", w.Header().Get("Retry-After"))

@@ -30,8 +30,10 @@ func TestE2BSpelling(t *testing.T) {
 	}
 	top := "e2b_f" + key[5:len(key)-8]
 	for name, bad := range map[string]string{
-		"empty": "", "another prefix": "e2c_" + key[4:], "short": key[:len(key)-1], "long": key + "0", "capitals": "e2b_" + strings.ToUpper(key[4:]),
-		"a digit": other(10), "the check": other(len(key) - 1), "no digit": key[:20] + "x" + key[21:], "E2B's own": "e2b_" + strings.Repeat("0", 40),
+		"empty": "", "another prefix": "e2c_" + key[4:], "short": key[:len(key)-1], "long": key + "0",
+		"capitals": "e2b_" + strings.ToUpper(key[4:]),
+		"a digit":  other(10), "the check": other(len(key) - 1), "no digit": key[:20] + "x" + key[21:],
+		"E2B's own":                  "e2b_" + strings.Repeat("0", 40),
 		"more bits than a token has": top + hexCheck(top),
 	} {
 		if got, ok := FromE2B(bad); ok {

@@ -26,8 +26,10 @@ func FuzzIdentify(f *testing.F) {
 		r.URL.RawQuery, r.RemoteAddr = query, remote
 		i, err := c.Identify(r)
 		scheme, rest, _ := strings.Cut(header, " ")
-		good := strings.EqualFold(scheme, "bearer") && strings.TrimLeft(rest, " ") == token && !strings.Contains(query, "access_token") && !strings.Contains(query, tokenPrefix)
-		if good != (err == nil && i.Name == "ci") && !strings.Contains(query, "%") && !strings.Contains(query, tokenPrefix) && !strings.Contains(query, "access_token") {
+		good := strings.EqualFold(scheme, "bearer") && strings.TrimLeft(rest, " ") == token && !strings.Contains(query, "access_token") &&
+			!strings.Contains(query, tokenPrefix)
+		if good != (err == nil && i.Name == "ci") && !strings.Contains(query, "%") && !strings.Contains(query, tokenPrefix) &&
+			!strings.Contains(query, "access_token") {
 			t.Errorf("%q, %q: got %+v, %v", header, query, i, err)
 		}
 		if err == nil && !strings.Contains(header, token) {

@@ -74,7 +74,8 @@ func With(ctx context.Context, i Identity) context.Context {
 // From returns the identity of a context, and false if there is none.
 func From(ctx context.Context) (Identity, bool) {
 	i, _ := ctx.Value(contextKey{}).(identified)
-	return i.Identity, i.Name != "" && (i.Kind == Person && i.Namespaces.All() || (i.Kind == Person || i.Kind == Agent) && len(i.Namespaces.names) > 0)
+	return i.Identity, i.Name != "" && (i.Kind == Person && i.Namespaces.All() || (i.Kind == Person || i.Kind == Agent) &&
+		len(i.Namespaces.names) > 0)
 }
 
 // WithoutRequest returns a context for work that outlives a request: it has the request's identity, and ends by end,

@@ -153,7 +153,8 @@ func (s *keySet) discover(ctx context.Context) (string, error) {
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	origin := u.Scheme + "://" + u.Host
 	var failed error
-	for _, at := range []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path} {
+	for _, at := range []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" +
+		path} {
 		var meta struct {
 			Issuer string `json:"issuer"`
 			JWKS   string `json:"jwks_uri"`

@@ -159,5 +159,6 @@ func words(value any) []string {
 
 // isPrintable reports whether a subject can be written to a line of the log.
 func isPrintable(subject string) bool {
-	return subject != "" && len(subject) <= 256 && utf8.ValidString(subject) && strings.IndexFunc(subject, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
+	return subject != "" && len(subject) <= 256 && utf8.ValidString(subject) &&
+		strings.IndexFunc(subject, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
 }

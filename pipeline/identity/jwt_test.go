@@ -90,7 +90,8 @@ type claims map[string]any
 
 func (i *issuer) claims(more claims) claims {
 	now := time.Now().Unix()
-	c := claims{"iss": i.URL, "aud": resource, "sub": "build-bot", "iat": now, "nbf": now, "exp": now + 600, "scope": "mcp other", "namespaces": []string{"a"}}
+	c := claims{"iss": i.URL, "aud": resource, "sub": "build-bot", "iat": now, "nbf": now, "exp": now + 600, "scope": "mcp other",
+		"namespaces": []string{"a"}}
 	maps.Copy(c, more)
 	maps.DeleteFunc(c, func(_ string, v any) bool { return v == nil })
 	return c
@@ -153,7 +154,8 @@ func TestJWT(t *testing.T) {
 	parts := strings.Split(good, ".")
 	raw := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	other := strings.Split(rs(claims{"sub": "admin"}), ".")
-	embedded := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: stranger}, &jose.SignerOptions{EmbedJWK: true, ExtraHeaders: kid("rsa")}))
+	embedded := must(jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: stranger},
+		&jose.SignerOptions{EmbedJWK: true, ExtraHeaders: kid("rsa")}))
 	object := must(embedded.Sign(must(json.Marshal(i.claims(nil)))))
 	now := time.Now().Unix()
 	for name, tt := range map[string]struct {
@@ -188,13 +190,15 @@ func TestJWT(t *testing.T) {
 		"no kid":              {signed(t, jose.RS256, rsaKey, nil, i.claims(nil)), 401, ""},
 		"stranger's key":      {signed(t, jose.RS256, stranger, kid("rsa"), i.claims(nil)), 401, ""},
 		"key in the header":   {must(object.CompactSerialize()), 401, ""},
-		"jku":                 {signed(t, jose.RS256, stranger, map[jose.HeaderKey]any{"kid": "rsa", "jku": i.URL + "/keys"}, i.claims(nil)), 401, ""},
-		"crit":                {signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "rsa", "crit": []string{"x"}, "x": 1}, i.claims(nil)), 401, ""},
-		"logout token":        {signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "rsa", "typ": "logout+jwt"}, i.claims(nil)), 401, ""},
-		"other payload":       {parts[0] + "." + other[1] + "." + parts[2], 401, ""},
-		"JSON form":           {object.FullSerialize(), 401, ""},
-		"two tokens":          {good + " " + good, 401, ""},
-		"too long":            {rs(claims{"x": strings.Repeat("x", maxJWT)}), 401, ""},
+		"jku": {signed(t, jose.RS256, stranger, map[jose.HeaderKey]any{"kid": "rsa", "jku": i.URL + "/keys"}, i.claims(nil)), 401,
+			""},
+		"crit": {signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "rsa", "crit": []string{"x"}, "x": 1}, i.claims(nil)), 401,
+			""},
+		"logout token":  {signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "rsa", "typ": "logout+jwt"}, i.claims(nil)), 401, ""},
+		"other payload": {parts[0] + "." + other[1] + "." + parts[2], 401, ""},
+		"JSON form":     {object.FullSerialize(), 401, ""},
+		"two tokens":    {good + " " + good, 401, ""},
+		"too long":      {rs(claims{"x": strings.Repeat("x", maxJWT)}), 401, ""},
 
 		"expired":           {rs(claims{"exp": now - 61}), 401, ""},
 		"never expires":     {rs(claims{"exp": nil}), 401, ""},
@@ -332,7 +336,8 @@ func TestBadIssuers(t *testing.T) {
 func TestSafeURL(t *testing.T) {
 	for address, want := range map[string]bool{
 		"https://login.example.com/keys": true, "http://127.0.0.1:8080/keys": true, "http://[::1]/": true, "http://localhost/": true,
-		"http://login.example.com/keys": false, "http://127.0.0.1.example.com/": false, "http://localhost.example.com/": false, "file:///etc/passwd": false,
+		"http://login.example.com/keys": false, "http://127.0.0.1.example.com/": false, "http://localhost.example.com/": false,
+		"file:///etc/passwd":                       false,
 		"https://user:password@login.example.com/": false, "//login.example.com/": false, "": false, "http://10.0.0.1/": false,
 	} {
 		if got := SafeURL(address); got != want {
@@ -351,7 +356,8 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: got %d %s", path, w.Code, got)
 		}
 	}
-	for _, r := range []*http.Request{httptest.NewRequest(http.MethodPost, MetadataPath, nil), httptest.NewRequest(http.MethodGet, MetadataPath+"/other", nil)} {
+	for _, r := range []*http.Request{httptest.NewRequest(http.MethodPost, MetadataPath, nil),
+		httptest.NewRequest(http.MethodGet, MetadataPath+"/other", nil)} {
 		w := httptest.NewRecorder()
 		c.Metadata().ServeHTTP(w, r)
 		wantStatus(t, r.Method+r.URL.Path, w, 404)

@@ -12,7 +12,8 @@ import (
 )
 
 // nothings are values that are no list of names, as JSON.
-var nothings = []string{`null`, `[]`, `{}`, `""`, `" "`, `7`, `0`, `true`, `false`, `"*"`, `["*"]`, `"a"`, `"a b"`, `"all"`, `{"a":true}`, `[""]`, `[null]`, `[7]`, `[["a"]]`, `[{}]`,
+var nothings = []string{`null`, `[]`, `{}`, `""`, `" "`, `7`, `0`, `true`, `false`, `"*"`, `["*"]`, `"a"`, `"a b"`, `"all"`, `{"a":true}`,
+	`[""]`, `[null]`, `[7]`, `[["a"]]`, `[{}]`,
 	`["a",""]`, `["a",null]`, `["a",7]`, `["a","*"]`, `["*","*"]`, `["a","a"]`, `["../a"]`}
 
 // TestNothingIsNone: whatever stands where the namespaces of a JWT do, or nothing, is no namespace, for people as for

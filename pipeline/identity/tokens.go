@@ -211,7 +211,8 @@ func (c *content) decode(data []byte) error {
 		return errors.New("it is damaged: there is text after the tokens")
 	}
 	for _, r := range c.Tokens {
-		if err := r.Check(); err != nil || !isID(r.ID) || len(r.Key) != keySize || r.KDF != kdf || len(r.Salt) != saltSize || len(r.Hash) != hashSize {
+		if err := r.Check(); err != nil || !isID(r.ID) || len(r.Key) != keySize || r.KDF != kdf || len(r.Salt) != saltSize ||
+			len(r.Hash) != hashSize {
 			return errors.New("it is damaged: it has an invalid token")
 		}
 	}
@@ -240,7 +241,8 @@ func (t *Tokens) refresh() error {
 		return nil
 	case err != nil:
 		return err
-	case old.info != nil && !old.fresh && os.SameFile(old.info, info) && old.info.ModTime().Equal(info.ModTime()) && old.info.Size() == info.Size() && old.info.Mode() == info.Mode():
+	case old.info != nil && !old.fresh && os.SameFile(old.info, info) && old.info.ModTime().Equal(info.ModTime()) &&
+		old.info.Size() == info.Size() && old.info.Mode() == info.Mode():
 		return nil
 	}
 	all, info, err := t.readFile()

@@ -67,7 +67,8 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	i, err := s.Verify(t.Context(), token)
-	if err != nil || derivations.Load() > 1 || i.String() != "token:ci" || i.Kind != Agent || !slices.Equal(i.Namespaces.List(), []string{"a", "b"}) || i.Token == "" || i.Owner() != "token:ci "+i.Token {
+	if err != nil || derivations.Load() > 1 || i.String() != "token:ci" || i.Kind != Agent ||
+		!slices.Equal(i.Namespaces.List(), []string{"a", "b"}) || i.Token == "" || i.Owner() != "token:ci "+i.Token {
 		t.Errorf("the second time: %+v, %v", i, err)
 	}
 	data, err := os.ReadFile(s.path())

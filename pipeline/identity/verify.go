@@ -19,7 +19,8 @@ const (
 
 // OpenTokens returns the store of a state directory. It does not read it yet.
 func OpenTokens(dir string) *Tokens {
-	return &Tokens{dir: dir, derive: argon, slots: make(chan struct{}, maxDerivations), wrong: newLimits(rate.Every(wrongEvery), maxWrong, maxTokens)}
+	return &Tokens{dir: dir, derive: argon, slots: make(chan struct{}, maxDerivations), wrong: newLimits(rate.Every(wrongEvery), maxWrong,
+		maxTokens)}
 }
 
 // proved is a token that was verified by a derivation in this process.

@@ -26,7 +26,8 @@ func (q WriteDirectory) Subject() pipeline.Subject {
 }
 
 func (q WriteDirectory) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Unpacked], error) {
-	return planFileOf(r, q.Session, pipeline.Facts{"op": "unpack"}, func(ctx context.Context, _ *session.Session, c *guest.Client) (guest.Unpacked, error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "unpack"}, func(ctx context.Context, _ *session.Session,
+		c *guest.Client) (guest.Unpacked, error) {
 		var wrong error
 		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, session.VerifyHash(q.Content, q.SHA256, &wrong))
 		if wrong != nil {
@@ -63,7 +64,8 @@ func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, nam
 
 // spoolContent copies content of a session within its bounds, and returns the copy. The session counts as used until
 // that is closed.
-func spoolContent(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
+func spoolContent(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser,
+	error) {
 	done, err := s.Use()
 	if err != nil {
 		content.Close()
@@ -150,7 +152,8 @@ func (q KeepFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pip
 		return nil, pipeline.Refuse(pipeline.StageValidate, "this process does not store files of sessions", "use a server: sandboxmcp serve")
 	}
 	from := exportPath(q.Path)
-	return planFileOf(r, q.Session, pipeline.Facts{"op": "keep"}, func(ctx context.Context, _ *session.Session, _ *guest.Client) (pipeline.NoAnswer, error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "keep"}, func(ctx context.Context, _ *session.Session,
+		_ *guest.Client) (pipeline.NoAnswer, error) {
 		e, content, err := OpenFiles(ctx, r.Pipeline, r.Outcome.Namespace, q.Session, from)
 		if err != nil {
 			return pipeline.NoAnswer{}, err

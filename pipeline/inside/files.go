@@ -26,7 +26,8 @@ type WriteFile struct {
 func (q WriteFile) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
 
 func (q WriteFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Entry], error) {
-	return planFileOf(r, q.Session, pipeline.Facts{"op": "write"}, func(ctx context.Context, s *session.Session, c *guest.Client) (guest.Entry, error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "write"}, func(ctx context.Context, s *session.Session, c *guest.Client) (guest.Entry,
+		error) {
 		e, err := c.Write(ctx, q.FileWrite, q.Content)
 		return session.CleanEntry(s, e), err
 	}, &q.Path)
@@ -44,7 +45,8 @@ type ChangeFile struct {
 func (q ChangeFile) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
 
 func (q ChangeFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Entry], error) {
-	return planFileOf(r, q.Session, pipeline.Facts{"op": q.Op}, func(ctx context.Context, s *session.Session, c *guest.Client) (e guest.Entry, err error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": q.Op}, func(ctx context.Context, s *session.Session, c *guest.Client) (e guest.Entry,
+		err error) {
 		switch q.Op {
 		case "mkdir":
 			e, err = c.Mkdir(ctx, q.Path)
@@ -60,7 +62,8 @@ func (q ChangeFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gu
 }
 
 // planFileOf plans a change of a session's files with the facts of its row. It resolves the paths first.
-func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(context.Context, *session.Session, *guest.Client) (T, error), paths ...*string) (pipeline.Action[T], error) {
+func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(context.Context, *session.Session, *guest.Client) (T, error),
+	paths ...*string) (pipeline.Action[T], error) {
 	s, err := session.FindSession(r.Pipeline, r.Outcome.Namespace, id)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,8 @@ func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name str
 
 // ListFiles lists a directory of a session's sandbox, depth levels deep, in lexical order. The server holds only a
 // few such lists at a time; each counts until release.
-func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
+func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, depth int) (list []guest.Entry, release func(),
+	err error) {
 	err = session.WithAgent(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
 		leave, err := s.AcquireListSlot(ctx)
 		if err != nil {
@@ -184,7 +188,8 @@ func (f *heldFile) Close() error {
 }
 
 // WatchFiles is [guest.Client.Watch] of a directory of a session's sandbox.
-func WatchFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id string, w guest.Watch, begun func(caughtUp func(context.Context) error) error,
+func WatchFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id string, w guest.Watch,
+	begun func(caughtUp func(context.Context) error) error,
 	event func(guest.Event) error) error {
 	return session.WithAgent(ctx, p, namespace, id, w.Path, func(s *session.Session, c *guest.Client, file string) error {
 		w.Path = file
@@ -209,26 +214,28 @@ type DialPort struct {
 func (q DialPort) Subject() pipeline.Subject { return pipeline.About("port", q.Namespace, q.Session) }
 
 func (q DialPort) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[net.Conn], error) {
-	return session.PlanInside(r, q.Session, "session.port", pipeline.Facts{"port": q.Port}, func(ctx context.Context, s *session.Session) (net.Conn, error) {
-		if len(s.Leases()) > 0 {
-			return nil, pipeline.Refuse(pipeline.StageVault, "the session has leased secrets, so its ports can't be reached from outside", remedy.NoSession)
-		}
-		c, err := s.Guest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		done, err := s.Use()
-		if err != nil {
-			return nil, err
-		}
-		conn, err := c.Dial(ctx, q.Port)
-		if err != nil {
-			done()
-			return nil, session.CleanFileError(s, err)
-		}
-		leased := func() bool { return len(s.Leases()) > 0 }
-		return heldConn{conn, newHeldFile(s, unleased{conn, leased}, done)}, nil // the only row is written already, so nothing can fail later
-	})
+	return session.PlanInside(r, q.Session, "session.port", pipeline.Facts{"port": q.Port},
+		func(ctx context.Context, s *session.Session) (net.Conn, error) {
+			if len(s.Leases()) > 0 {
+				return nil, pipeline.Refuse(pipeline.StageVault, "the session has leased secrets, so its ports can't be reached from outside",
+					remedy.NoSession)
+			}
+			c, err := s.Guest(ctx)
+			if err != nil {
+				return nil, err
+			}
+			done, err := s.Use()
+			if err != nil {
+				return nil, err
+			}
+			conn, err := c.Dial(ctx, q.Port)
+			if err != nil {
+				done()
+				return nil, session.CleanFileError(s, err)
+			}
+			leased := func() bool { return len(s.Leases()) > 0 }
+			return heldConn{conn, newHeldFile(s, unleased{conn, leased}, done)}, nil // the only row is written already, so nothing can fail later
+		})
 }
 
 // heldConn is a connection with held content.

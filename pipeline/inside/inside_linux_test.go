@@ -27,7 +27,8 @@ func TestProcesses(t *testing.T) {
 	if got := ran(t, p, id, "bash", "-c", "whoami; pwd; echo $FOO"); got != "user\n/home/user\nbar" {
 		t.Errorf("got %q", got)
 	}
-	r, reader, err := Start(t.Context(), p, StartProcess{Process: Process{Session: id, Args: []string{"bash", "-c", "echo begun; cat; echo ended; exit 3"}}, Tag: "one", Input: true})
+	r, reader, err := Start(t.Context(), p, StartProcess{
+		Process: Process{Session: id, Args: []string{"bash", "-c", "echo begun; cat; echo ended; exit 3"}}, Tag: "one", Input: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,8 @@ func TestProcessReaders(t *testing.T) {
 func TestTerminalProcess(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	id := bare(t, p)
-	r, reader, err := Start(t.Context(), p, StartProcess{Process: Process{Session: id, Args: []string{"bash", "--norc", "-i"}}, Size: &backends.Size{Columns: 80, Rows: 24}})
+	r, reader, err := Start(t.Context(), p, StartProcess{Process: Process{Session: id, Args: []string{"bash", "--norc", "-i"}},
+		Size: &backends.Size{Columns: 80, Rows: 24}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +177,9 @@ func TestContexts(t *testing.T) {
 	begun := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		pipeline.Do(busy, p, run.Request{Where: run.Where{Session: id, Context: ids[0]}, Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { close(begun) })}})
+		pipeline.Do(busy, p, run.Request{Where: run.Where{Session: id, Context: ids[0]},
+			Code:    []byte("import time; print('begun', flush=True); time.sleep(1000)"),
+			Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { close(begun) })}})
 	})
 	<-begun
 	if got := cell(ids[1], "print(x)"); got != "2\n" {
@@ -220,7 +224,8 @@ func TestSessionFiles(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte(secret))
 	id := pipelinetest.Open(t, p, session.New{Language: "shell", Guest: true}).ID
 	ctx := t.Context()
-	e, _, err := pipeline.Do(ctx, p, WriteFile{Session: id, FileWrite: guest.FileWrite{Path: "a/b.txt", Whole: true}, Content: strings.NewReader("hello")})
+	e, _, err := pipeline.Do(ctx, p, WriteFile{Session: id, FileWrite: guest.FileWrite{Path: "a/b.txt", Whole: true},
+		Content: strings.NewReader("hello")})
 	if err != nil || e.Path != "/workspace/a/b.txt" {
 		t.Fatalf("got %+v, %v", e, err)
 	}
@@ -256,7 +261,8 @@ func TestSessionFiles(t *testing.T) {
 	}
 	// What was lent to the session does not leave it, in content or names.
 	if _, _, err := pipeline.Do(ctx, p, run.Request{
-		Where: run.Where{Session: id}, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Reach: run.Reach{Secrets: []string{"TOKEN"}},
+		Where: run.Where{Session: id}, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`),
+		Reach: run.Reach{Secrets: []string{"TOKEN"}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -333,13 +339,15 @@ func TestLeasedMeanwhile(t *testing.T) {
 	begun, once, cell := make(chan struct{}), sync.Once{}, pipeline.Outcome{}
 	all.Go(func() {
 		var err error
-		_, cell, err = pipeline.Do(ctx, p, run.Request{Where: run.Where{Session: id, Context: "other"}, Language: "shell", Code: []byte(wait), Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { once.Do(func() { close(begun) }) })}})
+		_, cell, err = pipeline.Do(ctx, p, run.Request{Where: run.Where{Session: id, Context: "other"}, Language: "shell", Code: []byte(wait),
+			Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { once.Do(func() { close(begun) }) })}})
 		if err != nil {
 			t.Error(err)
 		}
 	})
 	<-begun
-	server := "import socket\ns = socket.create_server(('127.0.0.1', 8000))\nprint(flush=True)\nc, _ = s.accept()\nc.send(b'first')\nc.recv(1)\nc.send(open('leak', 'rb').read())"
+	server := "import socket\ns = socket.create_server(('127.0.0.1', 8000))\nprint(flush=True)\nc, _ = " +
+		"s.accept()\nc.send(b'first')\nc.recv(1)\nc.send(open('leak', 'rb').read())"
 	_, listening, err := Start(ctx, p, StartProcess{Process: Process{Session: id, Args: []string{"python3", "-c", server}}})
 	if err != nil {
 		t.Fatal(err)
@@ -357,7 +365,8 @@ func TestLeasedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := pipeline.Do(ctx, p, run.Request{
-		Where: run.Where{Session: id}, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Reach: run.Reach{Secrets: []string{"TOKEN"}},
+		Where: run.Where{Session: id}, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`),
+		Reach: run.Reach{Secrets: []string{"TOKEN"}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +416,8 @@ func TestChangeSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := info.Created.Add(time.Duration(info.Lifetime * float64(time.Second))); got.Sub(ends).Abs() > time.Second || info.Metadata["a"] != "b" {
+	if got := info.Created.Add(time.Duration(info.Lifetime * float64(time.Second))); got.Sub(ends).Abs() > time.Second ||
+		info.Metadata["a"] != "b" {
 		t.Errorf("ends at %v, want %v: %+v", got, ends, info)
 	}
 	if _, _, err := pipeline.Do(t.Context(), p, session.Change{Session: id, Ends: time.Now().Add(1000 * time.Hour)}); err == nil {

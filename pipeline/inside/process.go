@@ -41,7 +41,8 @@ func (q Process) Subject() pipeline.Subject {
 	if q.Terminal != nil {
 		f["terminal"] = true
 	}
-	s := pipeline.Subject{Namespace: q.Namespace, Session: q.Session, Language: validate.Command, Code: []byte(host.Words(q.Args).String()), Facts: f}
+	s := pipeline.Subject{Namespace: q.Namespace, Session: q.Session, Language: validate.Command, Code: []byte(host.Words(q.Args).String()),
+		Facts: f}
 	if len(q.Args) > 0 {
 		s.Name = path.Base(q.Args[0])
 	}

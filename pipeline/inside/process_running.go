@@ -55,7 +55,8 @@ var errMany = pipeline.Refuse(pipeline.StageQueue, "the session runs as many pro
 // all of its output. An error says why it did not start.
 func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningProcess, *Reader, error) {
 	if len(q.Tag) > maxTag {
-		return nil, nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
+		return nil, nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag),
+			"give it a shorter one")
 	}
 	q.Namespace = pipeline.NamespaceOrDefault(q.Namespace)
 	life, kill := identity.WithoutRequest(ctx)

@@ -51,7 +51,8 @@ func TestFeedBounds(t *testing.T) {
 // TestLongTag: what is remembered of programs that have ended is small.
 func TestLongTag(t *testing.T) {
 	var refused *pipeline.Error
-	if _, _, err := Start(t.Context(), new(pipeline.Pipeline), StartProcess{Tag: strings.Repeat("t", maxTag+1)}); !errors.As(err, &refused) || !refused.Denied {
+	if _, _, err := Start(t.Context(), new(pipeline.Pipeline), StartProcess{Tag: strings.Repeat("t", maxTag+1)}); !errors.As(err, &refused) ||
+		!refused.Denied {
 		t.Errorf("got %v", err)
 	}
 }

@@ -32,7 +32,8 @@ func installQuestion(r *pipeline.Run, q Request, o packages.Order) (approval.Que
 		what += " (for " + o.Backend.Name() + ")"
 	}
 	if r.Clean(what) != what {
-		return approval.Question{}, pipeline.Refuse(pipeline.StageValidate, "the packages contain a secret, so no person is asked about them", "leave it out")
+		return approval.Question{}, pipeline.Refuse(pipeline.StageValidate, "the packages contain a secret, so no person is asked about them",
+			"leave it out")
 	}
 	return approval.Question{Kind: approval.Package, What: what, Namespace: o.Namespace, Session: o.Session, Client: q.Client}, nil
 }
@@ -43,7 +44,8 @@ func permitInstall(ctx context.Context, r *pipeline.Run, q Request, o packages.O
 		return nil
 	}
 	if r.Pipeline.Config.Approvals == nil {
-		return pipeline.Refuse(pipeline.StageValidate, "a person must approve installs (packages.ask), and this process can't ask", "use sandboxmcp serve")
+		return pipeline.Refuse(pipeline.StageValidate, "a person must approve installs (packages.ask), and this process can't ask",
+			"use sandboxmcp serve")
 	}
 	question, err := installQuestion(r, q, o)
 	if err != nil {

@@ -58,12 +58,14 @@ func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pip
 		}
 		r.Releases = append(r.Releases, leave)
 	}
-	return &pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend, Slots: o.Limits, Do: func(ctx context.Context) (pipeline.NoAnswer, error) { return pipeline.NoAnswer{}, install(ctx, r, o) }}, nil
+	return &pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend, Slots: o.Limits,
+		Do: func(ctx context.Context) (pipeline.NoAnswer, error) { return pipeline.NoAnswer{}, install(ctx, r, o) }}, nil
 }
 
 // install performs an installation.
 func install(ctx context.Context, r *pipeline.Run, o packages.Order) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+pipeline.FinishTimeout, fmt.Errorf("the installation timed out after %s s", pipeline.FormatNumber(o.Limits.Wall.Seconds())))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+pipeline.FinishTimeout, fmt.Errorf("the installation timed out after %s s",
+		pipeline.FormatNumber(o.Limits.Wall.Seconds())))
 	defer cancel()
 	receipt, err := r.Pipeline.Config.Packages.Install(ctx, o)
 	if err != nil && ctx.Err() != nil {
@@ -74,7 +76,9 @@ func install(ctx context.Context, r *pipeline.Run, o packages.Order) error {
 	}
 	addReceipt(r, receipt)
 	if r.Outcome.Ended == backends.EndedOK {
-		r.AddRunRow(event.PackageInstalled, pipeline.Facts{"packages_installed": r.Outcome.Packages[:min(len(r.Outcome.Packages), pipeline.MaxPackages)], "count": len(r.Outcome.Packages), "layer_sha256": receipt.Layer, "cached": receipt.Cached})
+		r.AddRunRow(event.PackageInstalled, pipeline.Facts{
+			"packages_installed": r.Outcome.Packages[:min(len(r.Outcome.Packages), pipeline.MaxPackages)], "count": len(r.Outcome.Packages),
+			"layer_sha256": receipt.Layer, "cached": receipt.Cached})
 	}
 	return nil
 }
@@ -83,7 +87,8 @@ func install(ctx context.Context, r *pipeline.Run, o packages.Order) error {
 func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.Order, err error) {
 	p := r.Pipeline
 	if p.Config.Packages == nil {
-		return o, pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: there is no directory for them", "use sandboxmcp serve")
+		return o, pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: there is no directory for them",
+			"use sandboxmcp serve")
 	}
 	if err := pipeline.CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace); err != nil {
 		return o, err
@@ -104,15 +109,18 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 		return o, pipeline.Refuse(pipeline.StageValidate, err.Error(), "name the language of the packages")
 	}
 	if q.Session != "" && into.Language != q.Language {
-		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, but the packages are for %s", into.Language, q.Language), "")
+		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, but the packages are for %s", into.Language,
+			q.Language), "")
 	}
 	if q.Session != "" && q.Backend != "" && q.Backend != into.Backend {
-		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs on the backend %s, not %s", into.Backend, q.Backend), "leave the backend out")
+		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs on the backend %s, not %s", into.Backend, q.Backend),
+			"leave the backend out")
 	}
 	if err := packages.Check(q.Language, q.Packages); err != nil {
 		return o, pipeline.WrapError(pipeline.StageValidate, err)
 	}
-	o = packages.Order{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
+	o = packages.Order{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages,
+		Progress: q.Progress}
 	e := p.Config.Egress
 	record := outbound.LimitRows(containment.DecisionRecorder(p, r.Outcome.ID, r.Outcome.Namespace, r.Clean))
 	o.Egress = egress.Config{Decided: record, Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: p.Budget}
@@ -126,13 +134,16 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 	}
 	caps := p.Config.Caps
 	if q.Timeout < 0 || q.Timeout > caps.Wall {
-		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", pipeline.FormatNumber(q.Timeout.Seconds())),
+		return o, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed",
+			pipeline.FormatNumber(q.Timeout.Seconds())),
 			fmt.Sprintf("use at most %s seconds", pipeline.FormatNumber(caps.Wall.Seconds())))
 	}
 	// A package manager needs more than programs do.
-	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.CappedBy(caps.Limits)
+	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64,
+		Disk: 4 << 30}.CappedBy(caps.Limits)
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = q.Language, o.Backend.Name(), c.Profile
-	r.Facts = pipeline.Facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.Profile, "require": o.Require}
+	r.Facts = pipeline.Facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.Profile,
+		"require": o.Require}
 	r.Facts.AddIf("session", q.Session, len(q.Session))
 	r.AddCallerFacts(q.Client)
 	return o, nil
@@ -155,7 +166,8 @@ func addReceipt(r *pipeline.Run, x packages.Receipt) {
 // noPackages returns the error of an installation that no sandbox could mount.
 func noPackages(err error, language string) error {
 	if r, is := errors.AsType[*backends.Refusal](err); is {
-		return pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: "+r.Reason, "use an image with these packages: ", remedy.Setting.With("images."+language))
+		return pipeline.Refuse(pipeline.StageValidate, "packages can't be installed here: "+r.Reason, "use an image with these packages: ",
+			remedy.Setting.With("images."+language))
 	}
 	return pipeline.WrapError(pipeline.StageBackend, err)
 }

@@ -104,7 +104,8 @@ func TestInstallQuestion(t *testing.T) {
 
 func TestHead(t *testing.T) {
 	long := strings.Repeat("line\n", 20)
-	for text, want := range map[string]string{"": "", "one": "one", "one\ntwo\n": "one\ntwo\n", long: strings.Repeat("line\n", 12) + "... and 8 more lines"} {
+	for text, want := range map[string]string{"": "", "one": "one", "one\ntwo\n": "one\ntwo\n", long: strings.Repeat("line\n", 12) +
+		"... and 8 more lines"} {
 		if got := run.Head(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
@@ -121,7 +122,8 @@ func TestQuestionsHaveNoSecrets(t *testing.T) {
 	})
 	defer broker.Close()
 	memory.Set("team", "KEY", []byte(secret))
-	code := "# " + secret + "\n" + strings.Repeat("#"+strings.Repeat("-", 80)+"\n", 10) + "# " + secret + "\n# more\n" + string(pipelinetest.Fetch("http://web.test"))
+	code := "# " + secret + "\n" + strings.Repeat("#"+strings.Repeat("-", 80)+"\n", 10) + "# " + secret + "\n# more\n" +
+		string(pipelinetest.Fetch("http://web.test"))
 	var heads []string
 	_, _, err := pipeline.Do(t.Context(), p, pipelinetest.Python([]byte(code), func(q *run.Request) {
 		q.Namespace, q.Secrets = "team", []string{"KEY"}

@@ -68,7 +68,8 @@ func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, languag
 	if list, ok := pipeline.PackageState(p, openInstalled).Get(key, rememberInstalled); ok {
 		return list, nil
 	}
-	sandbox, err := c.Backend.Start(ctx, backends.Spec{ID: pipeline.NewID(), Language: language, Profile: c.Base, Require: c.Requires, Mounts: view.Mounts})
+	sandbox, err := c.Backend.Start(ctx, backends.Spec{ID: pipeline.NewID(), Language: language, Profile: c.Base, Require: c.Requires,
+		Mounts: view.Mounts})
 	if err != nil {
 		return nil, err
 	}

@@ -80,24 +80,25 @@ func TestLenientArguments(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	f := FormOf[everything]()
 	for sent, want := range map[string]string{
-		`{"s":"abcdef"}`:         `argument "s": has 6 characters, the maximum is 5`,
-		`{"s":5}`:                `argument "s": must be a string, not 5`,
-		`{"n":101}`:              `argument "n": 101 is out of range: it must be a number from 0 to 100`,
-		`{"i":1.5}`:              `argument "i": must be a whole number from -5 to 5, not 1.5`,
-		`{"u":-1}`:               `argument "u": -1 is out of range: it must not be negative`,
-		`{"b":1}`:                `argument "b": must be true or false, not 1`,
-		`{"l":["a","b","c"]}`:    `argument "l": has 3 entries: it must be a list of 0 to 2 entries, such as ["..."]`,
-		`{"l":["abcd"]}`:         `argument "l": entry 1: has 4 characters, the maximum is 3`,
-		`{"in":{"x":4}}`:         `argument "in.x": 4 is out of range: it must be a whole number from 1 to 3`,
-		`{"in":{"y":4}}`:         `unknown argument "in.y": choose from x`,
-		`{"language":"nod"}`:     `argument "language": "nod" is not allowed: did you mean "node"? It must be one of node, shell, r`,
-		`{"only":"shell"}`:       `argument "only": "shell" is not allowed: it must be one of node`,
-		`{"Own":"x"}`:            `unknown argument "Own": choose from s, n, i, u, b, l, o, in, language, only, env, any, usual`,
-		`{"languag":"node"}`:     `unknown argument "languag": did you mean "language"?`,
-		`[]`:                     `the arguments must be an object, such as {"s": "..."}`,
-		`{"n":1e999}`:            `argument "n": must be a number from 0 to 100, not 1e999`,
-		`{"usual":0}`:            `argument "usual": 0 is out of range: it must be a whole number from 1 to 9`,
-		`{"s":"abcdef","n":"x"}`: "argument \"s\": has 6 characters, the maximum is 5\nargument \"n\": must be a number from 0 to 100, not the string \"x\"",
+		`{"s":"abcdef"}`:      `argument "s": has 6 characters, the maximum is 5`,
+		`{"s":5}`:             `argument "s": must be a string, not 5`,
+		`{"n":101}`:           `argument "n": 101 is out of range: it must be a number from 0 to 100`,
+		`{"i":1.5}`:           `argument "i": must be a whole number from -5 to 5, not 1.5`,
+		`{"u":-1}`:            `argument "u": -1 is out of range: it must not be negative`,
+		`{"b":1}`:             `argument "b": must be true or false, not 1`,
+		`{"l":["a","b","c"]}`: `argument "l": has 3 entries: it must be a list of 0 to 2 entries, such as ["..."]`,
+		`{"l":["abcd"]}`:      `argument "l": entry 1: has 4 characters, the maximum is 3`,
+		`{"in":{"x":4}}`:      `argument "in.x": 4 is out of range: it must be a whole number from 1 to 3`,
+		`{"in":{"y":4}}`:      `unknown argument "in.y": choose from x`,
+		`{"language":"nod"}`:  `argument "language": "nod" is not allowed: did you mean "node"? It must be one of node, shell, r`,
+		`{"only":"shell"}`:    `argument "only": "shell" is not allowed: it must be one of node`,
+		`{"Own":"x"}`:         `unknown argument "Own": choose from s, n, i, u, b, l, o, in, language, only, env, any, usual`,
+		`{"languag":"node"}`:  `unknown argument "languag": did you mean "language"?`,
+		`[]`:                  `the arguments must be an object, such as {"s": "..."}`,
+		`{"n":1e999}`:         `argument "n": must be a number from 0 to 100, not 1e999`,
+		`{"usual":0}`:         `argument "usual": 0 is out of range: it must be a whole number from 1 to 9`,
+		`{"s":"abcdef","n":"x"}`: "argument \"s\": has 6 characters, the maximum is 5\nargument \"n\": must be a number from 0 to 100, not " +
+			"the string \"x\"",
 	} {
 		if got, err := f.Check(json.RawMessage(sent)); err == nil || err.Error() != want {
 			t.Errorf("%s: got %+v, %v; want %s", sent, got, err, want)
@@ -108,7 +109,8 @@ func TestWrongArguments(t *testing.T) {
 // Arguments that are too many are refused before they take more memory than they have bytes.
 func TestManyEntries(t *testing.T) {
 	f := FormOf[everything]()
-	for name, around := range map[string][2]string{"arguments": {`{`, `}`}, "a list": {`{"l":[`, `]}`}, "names": {`{"o":{`, `}}`}, "members": {`{"in":{`, `}}`}, "a list as text": {`{"l":"[`, `]"}`}} {
+	for name, around := range map[string][2]string{"arguments": {`{`, `}`}, "a list": {`{"l":[`, `]}`}, "names": {`{"o":{`, `}}`},
+		"members": {`{"in":{`, `}}`}, "a list as text": {`{"l":"[`, `]"}`}} {
 		entry := `"a":1,`
 		if strings.HasPrefix(name, "a list") {
 			entry = `1,`

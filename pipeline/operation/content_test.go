@@ -88,7 +88,8 @@ func TestSend(t *testing.T) {
 	})
 	answer, err := testPut.Send(t.Context(), s, named{"a b/&c"}, bytes.NewReader(text))
 	whole := sha256.Sum256(text)
-	if want := hex.EncodeToString(whole[:]); err != nil || answer != "done" || !bytes.Equal(got, text) || failed != nil || sum != want || path != "a b/&c" {
+	if want := hex.EncodeToString(whole[:]); err != nil || answer != "done" || !bytes.Equal(got, text) || failed != nil || sum != want ||
+		path != "a b/&c" {
 		t.Errorf("%q %v: %d bytes, %v, %s, %q", answer, err, len(got), failed, sum, path)
 	}
 	broken := errors.New("the disk is gone")
@@ -105,7 +106,8 @@ func TestSend(t *testing.T) {
 
 // TestSent: a hash that is no hash is one of no content.
 func TestSent(t *testing.T) {
-	for header, want := range map[string]bool{"": true, "sha-256=:x:": false, "md5=:AAAA:": false, "sha-512=:AAAA:, " + digestOf(make([]byte, 32)): true} {
+	for header, want := range map[string]bool{"": true, "sha-256=:x:": false, "md5=:AAAA:": false,
+		"sha-512=:AAAA:, " + digestOf(make([]byte, 32)): true} {
 		r := httptest.NewRequest("PUT", "/", nil)
 		if header != "" {
 			r.Header.Set(digestName, header)
@@ -122,7 +124,8 @@ func TestSent(t *testing.T) {
 }
 
 func TestIsTar(t *testing.T) {
-	for kind, want := range map[string]bool{Tar: true, "Application/X-Tar": true, Tar + "; charset=binary": true, Tar + "s": false, Binary: false, "": false, ";": false} {
+	for kind, want := range map[string]bool{Tar: true, "Application/X-Tar": true, Tar + "; charset=binary": true, Tar + "s": false,
+		Binary: false, "": false, ";": false} {
 		if got := IsTar(http.Header{"Content-Type": {kind}}); got != want {
 			t.Errorf("%q: got %t", kind, got)
 		}

@@ -171,7 +171,8 @@ func typed(t reflect.Type) field {
 		f.kind, f.loose = "string", t == reflect.TypeFor[Text]()
 	case reflect.Bool:
 		f.kind = "boolean"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32,
+		reflect.Uint64:
 		f.kind = "integer"
 	case reflect.Float32, reflect.Float64:
 		f.kind = "number"

@@ -11,8 +11,9 @@ import (
 var otherNames = map[string][]string{
 	"lang": {"language"}, "runtime": {"language"}, "script": {"code"}, "source": {"code"}, "program": {"code"},
 	"cmd": {"code", "command"}, "command": {"code"}, "input": {"stdin"}, "session": {"session_id"},
-	"id": {"session_id", "request_id"}, "run_id": {"request_id"}, "job_id": {"request_id"}, "task_id": {"request_id"}, "request_id": {"session_id"},
-	"domains": {"allowed_domains"}, "hosts": {"allowed_domains"}, "host": {"domain"}, "allow": {"allowed_domains"},
+	"id": {"session_id", "request_id"}, "run_id": {"request_id"}, "job_id": {"request_id"}, "task_id": {"request_id"},
+	"request_id": {"session_id"},
+	"domains":    {"allowed_domains"}, "hosts": {"allowed_domains"}, "host": {"domain"}, "allow": {"allowed_domains"},
 	"environment": {"env"}, "argv": {"args"}, "arguments": {"args"}, "limits": {"resource_limits"},
 	"pkg": {"packages"}, "dependencies": {"packages"}, "libraries": {"packages"}, "memory": {"max_ram_mb"},
 	"memory_mb": {"max_ram_mb"}, "ram_mb": {"max_ram_mb"}, "cpu": {"max_cpu_cores"}, "cores": {"max_cpu_cores"},

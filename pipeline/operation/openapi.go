@@ -71,7 +71,8 @@ func (o Operation) described(method string) members {
 		m = append(m, member{"summary", o.Title})
 	}
 	if len(inBody.fields) > 0 {
-		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{"application/json", members{{"schema", inBody.schema()}}}}}}})
+		m = append(m, member{"requestBody", members{{"required", true},
+			{"content", members{{"application/json", members{{"schema", inBody.schema()}}}}}}})
 	}
 	if o.Content != "" && method != "GET" {
 		m = append(m, member{"requestBody", members{{"required", true}, {"content", members{{o.Content, binary}}}}})

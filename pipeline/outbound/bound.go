@@ -44,8 +44,9 @@ func (o *Session) secrets() []relay.Secret {
 			known, _ = o.names.LoadOrStore(b.Placeholder, namesOf(b.Hosts))
 		}
 		to := known.(names)
-		all = append(all, relay.Secret{Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body, Header: b.Header,
-			Bound: to.allows, Clear: to.allowsClear})
+		all = append(all, relay.Secret{Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body,
+			Header: b.Header,
+			Bound:  to.allows, Clear: to.allowsClear})
 	}
 	return all
 }

@@ -52,8 +52,10 @@ func serverSpellings(v string) map[string]string {
 	query := strings.ReplaceAll(url.QueryEscape(v), "+", "%20")
 	return map[string]string{
 		"Go": html.EscapeString(v), "template": page.String(), "XML": asXML.String(), "XML text": escaped(), "JSON": string(inJSON),
-		"Ruby": escaped(`"`, "&quot;", "'", "&#39;"), "Python": escaped(`"`, "&quot;", "'", "&#x27;"), "PHP": escaped(`"`, "&quot;", "'", "&#039;"),
-		"Java": escaped(`"`, "&quot;", "'", "&apos;"), "Mustache": escaped(`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;"),
+		"Ruby": escaped(`"`, "&quot;", "'", "&#39;"), "Python": escaped(`"`, "&quot;", "'", "&#x27;"),
+		"PHP":  escaped(`"`, "&quot;", "'", "&#039;"),
+		"Java": escaped(`"`, "&quot;", "'", "&apos;"), "Mustache": escaped(`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=",
+			"&#x3D;"),
 		"twice": url.QueryEscape(url.QueryEscape(v)), "login": url.QueryEscape(query),
 		"small": strings.ToLower(url.QueryEscape(query)), "path": url.QueryEscape(url.PathEscape(v)),
 	}
@@ -61,7 +63,8 @@ func serverSpellings(v string) map[string]string {
 
 // TestServersSpellings: what comes back of a bound secret is known in all of these, at once and in pieces.
 func TestServersSpellings(t *testing.T) {
-	for _, v := range []string{`s3cr3t-va/ue+with-=odd "marks"`, `p&ss<w>'rd"9x+/=`, "a b&c'd/e+f=g%h`i", `==='<"&`, "a=='==b/", "k=`='==+", "=&=< ='x", `="=='=a`} {
+	for _, v := range []string{`s3cr3t-va/ue+with-=odd "marks"`, `p&ss<w>'rd"9x+/=`, "a b&c'd/e+f=g%h`i", `==='<"&`, "a=='==b/", "k=`='==+",
+		"=&=< ='x", `="=='=a`} {
 		lease, err := vault.New(one(v)).Lease(t.Context(), "team", []string{"KEY"})
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +79,8 @@ func TestServersSpellings(t *testing.T) {
 				w.Write([]byte(text[i : i+1]))
 			}
 			w.Close()
-			if !strings.Contains(whole, vault.Mark) || pieces.String() != whole || strings.ContainsAny(strings.ReplaceAll(whole, vault.Mark, ""), "&%") {
+			if !strings.Contains(whole, vault.Mark) || pieces.String() != whole || strings.ContainsAny(strings.ReplaceAll(whole, vault.Mark, ""),
+				"&%") {
 				t.Errorf("%s: %s became %s, and in pieces %s", name, text, whole, &pieces)
 			}
 		}

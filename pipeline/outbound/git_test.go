@@ -121,7 +121,8 @@ func TestGitSends(t *testing.T) {
 func TestGitPreserves(t *testing.T) {
 	hosttest.Program(t, "git")
 	o, _ := lending(t, shop{"GITHUB_TOKEN": {Hosts: []string{"git.example.com"}}}, "GITHUB_TOKEN")
-	own := []string{"GIT_CONFIG_COUNT=7", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=Ada", "GIT_TERMINAL_PROMPT=1"}
+	own := []string{"GIT_CONFIG_COUNT=7", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=Ada",
+		"GIT_TERMINAL_PROMPT=1"}
 	env := slices.Concat(own, o.GitEnv(own))
 	if out, err := gitWith(t, env, "", "config", "user.name"); err != nil || out != "Ada\n" {
 		t.Errorf("user.name: %v, %q", err, out)

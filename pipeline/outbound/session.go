@@ -127,7 +127,8 @@ func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, e
 		return sandbox, errors.New("the backend's sandbox has no egress")
 	}
 	gateway := egress.Open(egress.Config{
-		Decide: o.decide, Decided: o.recordDecision, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).DialWithout(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
+		Decide: o.decide, Decided: o.recordDecision, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).DialWithout(o.excluded), Relay: o.relay,
+		Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
 	}, egress.Sockets(g))
 	o.mu.Lock()
 	o.gateway = gateway

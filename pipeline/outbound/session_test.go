@@ -77,7 +77,8 @@ func TestDecide(t *testing.T) {
 		{name: "for other code", approved: approval.Question{What: "web.test", CodeSHA256: "aa"}, code: "bb", want: "no"},
 		{name: "for this run", approved: approval.Question{What: "web.test", Run: "R"}, scope: approval.ScopeRun, want: "a person approved"},
 		{name: "for another run", approved: approval.Question{What: "web.test", Run: "Q"}, scope: approval.ScopeRun, want: "no"},
-		{name: "for this session", approved: approval.Question{What: "web.test", Session: "S"}, scope: approval.ScopeSession, want: "a person approved"},
+		{name: "for this session", approved: approval.Question{What: "web.test", Session: "S"}, scope: approval.ScopeSession,
+			want: "a person approved"},
 		{name: "for another session", approved: approval.Question{What: "web.test", Session: "T"}, scope: approval.ScopeSession, want: "no"},
 		{name: "asked", ask: true, want: "approved by"},
 		{name: "asked, though denied", deny: list{"web.test"}, ask: true, want: "no"},
@@ -94,7 +95,8 @@ func TestDecide(t *testing.T) {
 				p := policy(t, tt.deny, names...)
 				return &p
 			}
-			c := Config{Policy: policy(t, tt.deny, tt.allow...), Bounds: Bounds{Within: within(tt.session)}, Ask: tt.ask, Approvals: b, Namespace: "team", Session: "S"}
+			c := Config{Policy: policy(t, tt.deny, tt.allow...), Bounds: Bounds{Within: within(tt.session)}, Ask: tt.ask, Approvals: b,
+				Namespace: "team", Session: "S"}
 			if tt.namespace != "" {
 				c.Namespace = tt.namespace
 			}

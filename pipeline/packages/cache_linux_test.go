@@ -70,7 +70,8 @@ func TestCache(t *testing.T) {
 				t.Errorf("the first: %+v", first)
 			}
 			server := benchWith(t, Config{Dir: b.cfg.Dir}, b.registry)
-			for _, o := range []Order{b.session("one", "s2", language, "greet"), b.session("two", "s3", language, "greet"), server.order(language, "greet")} {
+			for _, o := range []Order{b.session("one", "s2", language, "greet"), b.session("two", "s3", language, "greet"),
+				server.order(language, "greet")} {
 				at := b
 				if o.Session == "" {
 					at = server
@@ -79,7 +80,8 @@ func TestCache(t *testing.T) {
 				if files := b.newFiles(); !r.Cached || files != "" && language == "node" { // pip fetches wheels also to find out what there is
 					t.Errorf("again, in %q %q: cached %v, fetched %q\n%s", o.Namespace, o.Session, r.Cached, files, r.Stdout)
 				}
-				if len(r.Packages) != 2 || r.Packages[0] != first.Packages[0] || r.Packages[1] != first.Packages[1] || r.Layer != first.Layer || lacking(r.Result.Contained) != nil {
+				if len(r.Packages) != 2 || r.Packages[0] != first.Packages[0] || r.Packages[1] != first.Packages[1] || r.Layer != first.Layer ||
+					lacking(r.Result.Contained) != nil {
 					t.Errorf("again: %+v, at first %+v", r, first)
 				}
 			}

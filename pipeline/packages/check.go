@@ -63,7 +63,8 @@ var (
 // system that ignores case.
 func dirName(namespace string) (string, error) {
 	if !validName().MatchString(namespace) {
-		return "", backends.Refuse(fmt.Sprintf("%q is not a valid namespace", shorten(namespace)), "use up to 64 letters, digits, dots, dashes and underscores")
+		return "", backends.Refuse(fmt.Sprintf("%q is not a valid namespace", shorten(namespace)),
+			"use up to 64 letters, digits, dots, dashes and underscores")
 	}
 	return escaped().ReplaceAllStringFunc(namespace, func(c string) string { return fmt.Sprintf("+%02x", c[0]) }), nil
 }

@@ -15,13 +15,19 @@ func TestCheck(t *testing.T) {
 		good     bool
 		specs    []string
 	}{
-		{"python", true, []string{"requests", "requests==2.32.3", "uvicorn[standard]>=0.30,<1", "a.b_c-d ~= 1.0", "x[a,b] != 2.*", "torch==2.1.0+cpu", "pkg===1!2.0"}},
-		{"python", false, []string{"", " ", "-r", "-rfile", "--index-url=http://x", "-e", "./dir", "../dir", "/abs", "~/x", "dir/", "x.whl", "X-1.0.TAR.GZ", "http://x/y.whl",
-			"git+https://x/y", "x @ http://y", "x@1.0", "x; python_version<'3'", "x --hash=sha256:00", "x==", "x\n-r y", "x\x00", "x y", "é", ".", "..", "x==1 --pre", "x-", "file:x",
+		{"python", true, []string{"requests", "requests==2.32.3", "uvicorn[standard]>=0.30,<1", "a.b_c-d ~= 1.0", "x[a,b] != 2.*",
+			"torch==2.1.0+cpu", "pkg===1!2.0"}},
+		{"python", false, []string{"", " ", "-r", "-rfile", "--index-url=http://x", "-e", "./dir", "../dir", "/abs", "~/x", "dir/", "x.whl",
+			"X-1.0.TAR.GZ", "http://x/y.whl",
+			"git+https://x/y", "x @ http://y", "x@1.0", "x; python_version<'3'", "x --hash=sha256:00", "x==", "x\n-r y", "x\x00", "x y", "é", ".",
+			"..", "x==1 --pre", "x-", "file:x",
 			strings.Repeat("a", 300)}},
-		{"node", true, []string{"left-pad", "left-pad@1.3.0", "@types/node", "@types/node@^20", "a@>=1 <2", "a@1.x || 2", "a@latest", "JSONStream", "a@~1.2", "a@*"}},
-		{"node", false, []string{"", "-g", "--registry=http://x", "./dir", "../dir", "/abs", "~/x", "user/repo", "github:user/repo", "a@npm:b", "a@file:x", "a@http://x", "a@git+ssh://x",
-			"a.tgz", "a@b.tgz", "a.tar.gz", "@scope", "@/x", "@a/b/c", "a@.", "a@..", "a@~/x", "a@../x", "a@user/repo", ".hidden", "_x", "a\n", "a\x00", "a#b", "a@1#b", "a%2fb", "."}},
+		{"node", true, []string{"left-pad", "left-pad@1.3.0", "@types/node", "@types/node@^20", "a@>=1 <2", "a@1.x || 2", "a@latest",
+			"JSONStream", "a@~1.2", "a@*"}},
+		{"node", false, []string{"", "-g", "--registry=http://x", "./dir", "../dir", "/abs", "~/x", "user/repo", "github:user/repo", "a@npm:b",
+			"a@file:x", "a@http://x", "a@git+ssh://x",
+			"a.tgz", "a@b.tgz", "a.tar.gz", "@scope", "@/x", "@a/b/c", "a@.", "a@..", "a@~/x", "a@../x", "a@user/repo", ".hidden", "_x", "a\n",
+			"a\x00", "a#b", "a@1#b", "a%2fb", "."}},
 	}
 	for _, tt := range tests {
 		for _, spec := range tt.specs {
@@ -55,7 +61,8 @@ func FuzzCheck(f *testing.F) {
 			if strings.HasPrefix(name, "@") {
 				slashes = 1
 			}
-			if name == "" || !strings.HasPrefix(spec, name) || strings.HasPrefix(spec, "-") || strings.ContainsAny(spec, ":\\\x00\n\r;&$`'\"(){}") || strings.Count(spec, "/") != slashes || strings.HasPrefix(spec, ".") {
+			if name == "" || !strings.HasPrefix(spec, name) || strings.HasPrefix(spec, "-") || strings.ContainsAny(spec, ":\\\x00\n\r;&$`'\"(){}") ||
+				strings.Count(spec, "/") != slashes || strings.HasPrefix(spec, ".") {
 				t.Errorf("%s: %q passes", language, spec)
 			}
 		}
@@ -118,7 +125,8 @@ func TestOutput(t *testing.T) {
 	}
 	o.Write([]byte(strings.Repeat("x", 60<<20)))
 	o.Write([]byte("\nthe error\n"))
-	if got := o.String(); len(got) > maxOutput+100 || !strings.HasPrefix(got, "a\n") || !strings.HasSuffix(got, "\nthe error\n") || !strings.Contains(got, "bytes are omitted") {
+	if got := o.String(); len(got) > maxOutput+100 || !strings.HasPrefix(got, "a\n") || !strings.HasSuffix(got, "\nthe error\n") ||
+		!strings.Contains(got, "bytes are omitted") {
 		t.Errorf("%d bytes, %q ... %q", len(got), got[:40], got[len(got)-40:])
 	}
 }

@@ -70,8 +70,10 @@ func openInside(t *testing.T, set settings, outside *egress.Dialer, wheels bool)
 	t.Cleanup(g.Close)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.relay.Authority())
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{
-		Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://" + l.Addr().String()) }, TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:           func(*http.Request) (*url.URL, error) { return url.Parse("http://" + l.Addr().String()) },
+			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	return inside{client, l.Addr().String(), g, s}
 }
@@ -150,11 +152,13 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 	}))
 	defer index.Close()
 
-	c := openInside(t, settingsFor(t, index.URL+"/simple", login{URL: index.URL + "/simple", Name: "me", Password: "hidden-word"}), local(), false)
+	c := openInside(t, settingsFor(t, index.URL+"/simple", login{URL: index.URL + "/simple", Name: "me", Password: "hidden-word"}), local(),
+		false)
 	if status, body := c.requestInside(t, "GET", named(files)+"/f%20a.whl?sig=1"); !refused(status, body) {
 		t.Errorf("before it redirects: %d %s", status, body)
 	}
-	if _, page := c.requestInside(t, "GET", index.URL+"/simple/a/"); !strings.Contains(page, named(other)+"/linked.whl#sha256=00") || strings.Contains(page, "hidden-word") || !strings.Contains(page, "me:") {
+	if _, page := c.requestInside(t, "GET", index.URL+"/simple/a/"); !strings.Contains(page, named(other)+"/linked.whl#sha256=00") ||
+		strings.Contains(page, "hidden-word") || !strings.Contains(page, "me:") {
 		t.Errorf("page %s: it is to be as it was, but for the password", page)
 	}
 	tests := []struct {
@@ -170,7 +174,8 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 		{"a file of another host that a page links to", "GET", named(other) + "/linked.whl", 403},
 		{"another server", "GET", named(other) + "/", 403},
 		{"another name of the index", "GET", strings.Replace(index.URL, "127.0.0.1", "localhost", 1) + "/simple/", 403},
-		{"the other scheme", "GET", map[bool]string{true: "https", false: "http"}[strings.HasPrefix(index.URL, "http:")] + index.URL[strings.Index(index.URL, ":"):] + "/simple/", 403},
+		{"the other scheme", "GET", map[bool]string{true: "https", false: "http"}[strings.HasPrefix(index.URL, "http:")] +
+			index.URL[strings.Index(index.URL, ":"):] + "/simple/", 403},
 		{"publish", "PUT", index.URL + "/simple/a/", 403},
 		{"post", "POST", index.URL + "/simple/a/", 403},
 		{"delete", "DELETE", named(files) + "/f%20a.whl?sig=1", 403},
@@ -205,7 +210,8 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 // TestFilesOf: the public registries' files are at hosts of their own, and nothing else is.
 func TestFilesOf(t *testing.T) {
 	for address, want := range map[string]map[string]bool{
-		"https://pypi.org/simple":         {"pypi.org:443": true, "files.pythonhosted.org:443": true, "files.pythonhosted.org:80": false, "pythonhosted.org:443": false},
+		"https://pypi.org/simple": {"pypi.org:443": true, "files.pythonhosted.org:443": true, "files.pythonhosted.org:80": false,
+			"pythonhosted.org:443": false},
 		"https://test.pypi.org/simple/":   {"test-files.pythonhosted.org:443": true, "files.pythonhosted.org:443": false},
 		"https://npm.example/":            {"npm.example:443": true, "files.pythonhosted.org:443": false},
 		"https://pypi.org.example/simple": {"files.pythonhosted.org:443": false},

@@ -94,7 +94,8 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 		return Receipt{}, err
 	}
 	if ses.kind != j.kind {
-		return Receipt{}, fmt.Errorf("the session was created for the packages of %s, but new sandboxes have %s: create a new session", ses.kind, j.kind)
+		return Receipt{}, fmt.Errorf("the session was created for the packages of %s, but new sandboxes have %s: create a new session", ses.kind,
+			j.kind)
 	}
 	ctx, stop := until(ctx, ses.open)
 	defer stop()
@@ -235,7 +236,8 @@ func (j *job) hint(output string) string {
 	case strings.Contains(output, "constraint"):
 		return "packages that were installed before keep their versions; name those that may change in the same request"
 	case !j.store.cfg.Scripts && strings.Contains(output, "No matching distribution"):
-		return "only wheels are installed: building a source package would run its code, which packages.scripts in the operator's configuration would allow"
+		return "only wheels are installed: building a source package would run its code, which packages.scripts in the operator's " +
+			"configuration would allow"
 	}
 	return ""
 }

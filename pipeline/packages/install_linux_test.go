@@ -17,7 +17,8 @@ import (
 
 // stock is what the registry of a test has.
 func stock(r *registry) {
-	r.wheel("greet", "1.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello one, ' + tone.name\n", "greet/old.py": ""}, "tone>=1")
+	r.wheel("greet", "1.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello one, ' + tone.name\n",
+		"greet/old.py": ""}, "tone>=1")
 	r.wheel("greet", "2.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello two, ' + tone.name\n"}, "tone>=1")
 	r.wheel("tone", "1.0", map[string]string{"tone.py": "name = 'friend'\n"})
 	r.wheel("loud", "1.0", map[string]string{"loud.py": "import tone; name = tone.name.upper()\n"}, "tone>=1")
@@ -58,7 +59,8 @@ func TestPython(t *testing.T) {
 			if !slices.Contains(lines, "Successfully installed greet-1.0 tone-1.0") || !strings.Contains(r.Stdout, "Successfully installed") {
 				t.Errorf("progress %q, stdout %q", lines, r.Stdout)
 			}
-			if len(r.Hosts) != 2 || !r.Hosts[0].Allowed || r.Hosts[0].Name != "127.0.0.1" || r.Hosts[1].Name != "localhost" || r.Hosts[1].Count < 2 || r.Hosts[1].Received < 1000 {
+			if len(r.Hosts) != 2 || !r.Hosts[0].Allowed || r.Hosts[0].Name != "127.0.0.1" || r.Hosts[1].Name != "localhost" ||
+				r.Hosts[1].Count < 2 || r.Hosts[1].Received < 1000 {
 				t.Errorf("hosts: %+v", r.Hosts)
 			}
 			if missing := lacking(r.Result.Contained); missing != nil || r.Result.Ended != backends.EndedOK {
@@ -105,9 +107,10 @@ func TestNode(t *testing.T) {
 		t.Errorf("progress %q", lines)
 	}
 	for name, code := range map[string]string{
-		"require":          nodeHello,
-		"import":           "import greet from 'greet'; console.log(greet)",
-		"import elsewhere": "import fs from 'fs'; fs.writeFileSync('/tmp/x.mjs', `import greet from 'greet'; console.log(greet)`); import('/tmp/x.mjs')",
+		"require": nodeHello,
+		"import":  "import greet from 'greet'; console.log(greet)",
+		"import elsewhere": "import fs from 'fs'; fs.writeFileSync('/tmp/x.mjs', `import greet from 'greet'; console.log(greet)`); " +
+			"import('/tmp/x.mjs')",
 	} {
 		if got := b.run("default", "node", code); got != "hello one, friend" {
 			t.Errorf("%s: got %q", name, got)
@@ -133,7 +136,8 @@ func TestAgain(t *testing.T) {
 		t.Errorf("tone was not named, and yet: %q", got)
 	}
 	b.install(b.order("python", "Greet"))
-	if got := b.run("default", "python", pyHello+"; import os; print(os.path.exists('/packages/greet/old.py'), len([f for f in os.listdir('/packages/greet/__pycache__') if 'old' in f]))"); got != "hello two, friend\nFalse 0" {
+	if got := b.run("default", "python", pyHello+"; import os; print(os.path.exists('/packages/greet/old.py'), len([f for f in "+
+		"os.listdir('/packages/greet/__pycache__') if 'old' in f]))"); got != "hello two, friend\nFalse 0" {
 		t.Errorf("after an upgrade: %q", got)
 	}
 	b.wheel("picky", "1.0", map[string]string{"picky.py": ""}, "tone>=2")
@@ -152,10 +156,12 @@ func TestFailures(t *testing.T) {
 	stock(b.registry)
 	b.sums["forged-1.0-py3-none-any.whl"] = sha([]byte("another file"))
 	b.wheel("forged", "1.0", map[string]string{"forged.py": ""})
-	b.source("built", "1.0", map[string]string{"setup.py": "open('/tmp/ran', 'w'); from setuptools import setup; setup(name='built', version='1.0')", "PKG-INFO": "Metadata-Version: 1.0\nName: built\nVersion: 1.0\n"})
+	b.source("built", "1.0", map[string]string{"setup.py": "open('/tmp/ran', 'w'); from setuptools import setup; setup(name='built', " +
+		"version='1.0')", "PKG-INFO": "Metadata-Version: 1.0\nName: built\nVersion: 1.0\n"})
 	b.sums["forged@1.0.0"] = "sha512-" + strings.Repeat("A", 86) + "=="
 	b.node("forged", "1.0.0", map[string]string{"index.js": ""}, nil)
-	b.node("direct", "1.0.0", map[string]string{"index.js": ""}, map[string]any{"dependencies": map[string]string{"x": "http://elsewhere.example/x.tgz"}})
+	b.node("direct", "1.0.0", map[string]string{"index.js": ""},
+		map[string]any{"dependencies": map[string]string{"x": "http://elsewhere.example/x.tgz"}})
 	b.wheel("direct", "1.0", map[string]string{"direct.py": ""}, "x @ http://elsewhere.example/x-1.0-py3-none-any.whl")
 	b.wheel("sneaky", "1.0", map[string]string{"sneaky.py": ""}, "built @ "+b.fileURL("/wheels/built-1.0.tar.gz"))
 	for _, language := range []string{"python", "node"} {
@@ -242,8 +248,10 @@ http.request({ host: '127.0.0.1', port: 3128, method: 'CONNECT', path: process.a
 }).end()
 `
 	outside := strings.TrimPrefix(secret.index.URL, "http://")
-	b.node("eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').readFileSync(__dirname + '/result', 'utf8')", "try.js": script},
-		map[string]any{"scripts": map[string]string{"postinstall": "node try.js " + outside + " " + strings.TrimPrefix(b.index.URL, "http://")}, "hasInstallScript": true})
+	b.node("eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').readFileSync(__dirname + '/result', 'utf8')",
+		"try.js": script},
+		map[string]any{"scripts": map[string]string{"postinstall": "node try.js " + outside + " " + strings.TrimPrefix(b.index.URL, "http://")},
+			"hasInstallScript": true})
 	r := b.install(b.order("node", "eager"))
 	want := "direct ECONNREFUSED\nlookup ENOTFOUND\nother 403\npublish 403\npublish in the tunnel 403\ntunnel 403\ntunnel to the index 200"
 	if got := b.run("default", "node", "console.log(require('eager'))"); got != want {

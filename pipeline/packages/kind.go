@@ -63,7 +63,8 @@ func askInside(ctx context.Context, b backends.Backend, language string) (string
 	}
 	defer sandbox.Close()
 	var out, trouble bytes.Buffer
-	result, err := sandbox.Exec(ctx, backends.Command{Args: managers()[language].kind, Dir: "/tmp"}, backends.Streams{Stdout: &out, Stderr: &trouble})
+	result, err := sandbox.Exec(ctx, backends.Command{Args: managers()[language].kind, Dir: "/tmp"},
+		backends.Streams{Stdout: &out, Stderr: &trouble})
 	switch {
 	case err != nil:
 		return "", err

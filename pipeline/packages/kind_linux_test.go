@@ -95,7 +95,8 @@ func TestKinds(t *testing.T) {
 
 // TestKindIsAName: the words of an image lead nowhere else, and no interpreter is a refusal.
 func TestKindIsAName(t *testing.T) {
-	for _, reported := range []string{"", "3.12", "3.12-", "3.12-x/../../y", "..", "3.12-a\n3.12-b", "3.12-" + strings.Repeat("x", 200), "-3.12-x", "3.12-é"} {
+	for _, reported := range []string{"", "3.12", "3.12-", "3.12-x/../../y", "..", "3.12-a\n3.12-b", "3.12-" + strings.Repeat("x", 200),
+		"-3.12-x", "3.12-é"} {
 		s := openStore(t)
 		kind, err := s.kind(t.Context(), &image{name: "process", reported: reported}, "python")
 		if err == nil {
@@ -140,7 +141,8 @@ func testKindChanges(t *testing.T) {
 // TestKindReportedByTheImage runs the scripts with this host's interpreters, and with a C library that it has not.
 func TestKindReportedByTheImage(t *testing.T) {
 	musl := filepath.Join(t.TempDir(), "ld-musl-x86_64.so.1")
-	if err := os.WriteFile(musl, []byte("#!/bin/sh\nprintf 'musl libc (x86_64)\\nVersion 1.2.5\\nDynamic Program Loader\\n' >&2; exit 1\n"), 0o755); err != nil {
+	if err := os.WriteFile(musl, []byte("#!/bin/sh\nprintf 'musl libc (x86_64)\\nVersion 1.2.5\\nDynamic Program Loader\\n' >&2; exit 1\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	const noGlibc = "import os, glob\ndef no(_): raise ValueError\nos.confstr = no\nglob.glob = lambda p: "
@@ -174,10 +176,12 @@ func TestNotInImage(t *testing.T) {
 	for language, program := range map[string]string{"python": "pip", "node": "npm"} {
 		var refusal *backends.Refusal
 		if err := missingManager("docker", language); !errors.As(err, &refusal) ||
-			!strings.Contains(refusal.Reason, "the image of docker for "+language+" lacks "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
+			!strings.Contains(refusal.Reason, "the image of docker for "+language+" lacks "+program) ||
+			!strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
 			t.Errorf("%s: got %v", language, err)
 		}
-		if _, err := s.readConfiguration(t.Context(), language, ""); err == nil || !strings.Contains(err.Error(), program+" is missing on this host") {
+		if _, err := s.readConfiguration(t.Context(), language, ""); err == nil ||
+			!strings.Contains(err.Error(), program+" is missing on this host") {
 			t.Errorf("%s: got %v", language, err)
 		}
 	}

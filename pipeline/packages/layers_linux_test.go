@@ -68,7 +68,8 @@ func TestSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			running := b.start(tt.language, v)
-			if got := b.says(running, tt.language, v, tt.one); !tt.empty && got != "hello one, friend" || tt.empty && !strings.Contains(got, "Error") {
+			if got := b.says(running, tt.language, v, tt.one); !tt.empty && got != "hello one, friend" || tt.empty &&
+				!strings.Contains(got, "Error") {
 				t.Errorf("%s: at first %q", tt.language, got)
 			}
 			o := b.order(tt.language, tt.loudSpec)
@@ -84,7 +85,8 @@ func TestSession(t *testing.T) {
 			if got := b.says(running, tt.language, v, tt.one); got != "hello two, friend" {
 				t.Errorf("%s: after an upgrade in the session: %q", tt.language, got)
 			}
-			for who, w := range map[string]View{"namespace": b.view("default", "", tt.language), "other session": b.view("default", "s2", tt.language)} {
+			for who, w := range map[string]View{"namespace": b.view("default", "", tt.language),
+				"other session": b.view("default", "s2", tt.language)} {
 				s := b.start(tt.language, w)
 				if got := b.says(s, tt.language, w, tt.loud); !strings.Contains(got, "Error") {
 					t.Errorf("%s: the %s sees the session's package: %q", tt.language, who, got)

@@ -36,8 +36,9 @@ func serve(dir string) {
 		os.Exit(1)
 	}
 	fmt.Println("ready")
-	_, err = s.Install(context.Background(), Order{ID: "slow", Namespace: "default", Language: "python", Packages: []string{"slow"}, Backend: b,
-		Egress: egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}})
+	_, err = s.Install(context.Background(), Order{ID: "slow", Namespace: "default", Language: "python", Packages: []string{"slow"},
+		Backend: b,
+		Egress:  egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}})
 	fmt.Println("ended:", err)
 	os.Exit(1)
 }

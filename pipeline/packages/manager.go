@@ -75,7 +75,8 @@ func missingManager(backend, language string) error {
 		return backends.Refuse(m.missing, "install it: "+m.packaged)
 	}
 	return backends.Refuse(fmt.Sprintf("the image of %s for %s lacks %s", backend, language, m.program),
-		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with ", remedy.Command.With("sandboxmcp image build "+language))
+		"name one that has it under ", remedy.Setting.With("images."+language), ", or make one with ",
+		remedy.Command.With("sandboxmcp image build "+language))
 }
 
 // Names below the workspace of an install, and the path of the current layer.

@@ -66,8 +66,9 @@ func newRegistries(set settings, outside *egress.Dialer, python, scripts bool, m
 	if err != nil {
 		return nil, fmt.Errorf("a password in the package manager's configuration: %w", err)
 	}
-	s := &registries{set: set, python: python, wheels: python && !scripts, secrets: vault.Leases{lease}, outside: cmp.Or(outside, &egress.Dialer{}),
-		show: show, left: max, redirects: map[string]redirect{}}
+	s := &registries{set: set, python: python, wheels: python && !scripts, secrets: vault.Leases{lease},
+		outside: cmp.Or(outside, &egress.Dialer{}),
+		show:    show, left: max, redirects: map[string]redirect{}}
 	var bound []relay.Secret
 	for _, c := range s.set.credentials {
 		to := func(name string, port int) bool { return strings.HasPrefix(c.prefix, "//"+hostPort(name, port)+"/") }
@@ -100,7 +101,8 @@ func (s *registries) hostAt(at string) host {
 	return host{}
 }
 
-var errNotConfigured = errors.New("it is not a configured registry: if a registry has its files there, configure that host as a further registry")
+var errNotConfigured = errors.New("it is not a configured registry: if a registry has its files there, configure that host as " +
+	"a further registry")
 
 // decide implements egress.Config.Decide.
 func (s *registries) decide(_ context.Context, name string, port int) egress.Decision {

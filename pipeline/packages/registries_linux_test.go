@@ -66,8 +66,10 @@ func TestPassword(t *testing.T) {
 	t.Setenv("npm_config_registry", open.index.URL+"/npm/")
 	t.Setenv("npm_config_@more-files:registry", open.fileURL("/"))
 	b.node("@team/eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').readFileSync(__dirname + '/seen', 'utf8')"},
-		map[string]any{"scripts": map[string]string{"postinstall": "(env; cat /workspace/* /proc/*/environ /proc/*/cmdline) >seen 2>/dev/null; true"}, "hasInstallScript": true})
-	for _, o := range []Order{b.order("python", "greet==1.0"), b.order("python", "nosuchpackage"), b.order("node", "@team/eager", "greet@1.0.0"), b.order("node", "@team/nosuchpackage")} {
+		map[string]any{"scripts": map[string]string{"postinstall": "(env; cat /workspace/* /proc/*/environ /proc/*/cmdline) >seen " +
+			"2>/dev/null; true"}, "hasInstallScript": true})
+	for _, o := range []Order{b.order("python", "greet==1.0"), b.order("python", "nosuchpackage"),
+		b.order("node", "@team/eager", "greet@1.0.0"), b.order("node", "@team/nosuchpackage")} {
 		var lines []string
 		o.Progress = func(line string) { lines = append(lines, line) }
 		r, err := b.Install(t.Context(), o)
@@ -101,7 +103,8 @@ func TestNetrc(t *testing.T) {
 	b.registry.password = "from-a-file"
 	name := filepath.Join(t.TempDir(), "netrc")
 	t.Setenv("NETRC", name)
-	if err := os.WriteFile(name, []byte("machine other.example login a password b\nmachine 127.0.0.1\n  login me\n  password from-a-file\ndefault login x password y\n"), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte("machine other.example login a password b\nmachine 127.0.0.1\n  login me\n  password "+
+		"from-a-file\ndefault login x password y\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.install(b.order("python", "greet"))
@@ -131,10 +134,13 @@ func TestLogins(t *testing.T) {
 	t.Setenv("npm_config_globalconfig", filepath.Join(home, "globalrc"))
 	t.Setenv("npm_config_//g.example/:_authToken", "by-name")
 	for language, all := range map[string]map[string]string{
-		"python": {"https://a.example/simple/x": "Basic me:p w", "https://b.example:8443/": "Basic you:", "https://a.example:444/y/z": "Basic u:own",
-			"https://f.example/": "Basic only-a-token:", "https://c.example/": "", "https://a.example.b/": ""},
-		"node": {"https://a.example/npm/x": "Bearer from-the-environment", "https://a.example/files": "Bearer from-the-environment", "https://b.example/": "Basic me:p:w",
-			"https://c.example:8443/": "Basic me:pw", "https://c.example/": "", "https://d.example/": "", "https://e.example/x": "Bearer global", "https://g.example/": "Bearer by-name"},
+		"python": {"https://a.example/simple/x": "Basic me:p w", "https://b.example:8443/": "Basic you:",
+			"https://a.example:444/y/z": "Basic u:own",
+			"https://f.example/":        "Basic only-a-token:", "https://c.example/": "", "https://a.example.b/": ""},
+		"node": {"https://a.example/npm/x": "Bearer from-the-environment", "https://a.example/files": "Bearer from-the-environment",
+			"https://b.example/":      "Basic me:p:w",
+			"https://c.example:8443/": "Basic me:pw", "https://c.example/": "", "https://d.example/": "", "https://e.example/x": "Bearer global",
+			"https://g.example/": "Bearer by-name"},
 	} {
 		set, err := b.settings(t.Context(), b.backend, language)
 		if err != nil {
@@ -215,7 +221,8 @@ func TestProxy(t *testing.T) {
 		if len(via) == 0 || via[0] != "Basic bWU6aHVzaC1odXNo packages.example" {
 			t.Errorf("%s: by way of the proxy: %q", language, via)
 		}
-		if len(r.Hosts) != 2 || r.Hosts[0].Name != "packages.example" || r.Hosts[1].Name != "files.example" || strings.Contains(reportedLines(r, nil, nil), "hush") {
+		if len(r.Hosts) != 2 || r.Hosts[0].Name != "packages.example" || r.Hosts[1].Name != "files.example" ||
+			strings.Contains(reportedLines(r, nil, nil), "hush") {
 			t.Errorf("%s: %+v", language, r)
 		}
 	}
@@ -262,7 +269,8 @@ func TestPublicIndex(t *testing.T) {
 	t.Setenv("PIP_TRUSTED_HOST", "pypi.org files.pythonhosted.org")
 	t.Setenv("PIP_PROXY", tunnel(t, public.Listener.Addr(), &asked).URL)
 	r := b.install(b.order("python", "greet"))
-	if len(r.Hosts) != 2 || r.Hosts[0].Name != "pypi.org" || r.Hosts[1].Name != "files.pythonhosted.org" || r.Hosts[1].Reason != "has the files of pip's index-url" {
+	if len(r.Hosts) != 2 || r.Hosts[0].Name != "pypi.org" || r.Hosts[1].Name != "files.pythonhosted.org" ||
+		r.Hosts[1].Reason != "has the files of pip's index-url" {
 		t.Errorf("hosts: %+v", r.Hosts)
 	}
 }
@@ -281,7 +289,8 @@ func TestProxyTunnel(t *testing.T) {
 	t.Setenv("PIP_CERT", ca)
 	t.Setenv("PIP_PROXY", strings.Replace(proxy.URL, "http://", "http://me:hush-hush@", 1))
 	r := b.fails(b.order("python", "tone"))
-	if !strings.Contains(r.Stderr, "packages.example:443 has no certificate that can be trusted") || strings.Contains(reportedLines(r, nil, nil), "hush") {
+	if !strings.Contains(r.Stderr, "packages.example:443 has no certificate that can be trusted") ||
+		strings.Contains(reportedLines(r, nil, nil), "hush") {
 		t.Errorf("stderr %q", r.Stderr)
 	}
 	for _, name := range []string{"example.com", "packages.example"} {
@@ -318,7 +327,8 @@ func TestLinkedHost(t *testing.T) {
 	os.Unsetenv("npm_config_@files:registry")
 	for _, language := range []string{"python", "node"} {
 		r := b.fails(b.order(language, "greet"))
-		if !strings.Contains(r.Stderr, "localhost:") || !strings.Contains(r.Stderr, "configure that host as a further registry") || b.newFiles() != "" {
+		if !strings.Contains(r.Stderr, "localhost:") || !strings.Contains(r.Stderr, "configure that host as a further registry") ||
+			b.newFiles() != "" {
 			t.Errorf("%s: %s", language, r.Stderr)
 		}
 	}
@@ -340,7 +350,8 @@ func TestLocalDirectories(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "pip.conf")
 	limits := filepath.Join(t.TempDir(), "limits.txt")
 	os.WriteFile(limits, []byte("greet<2\n"), 0o600)
-	os.WriteFile(conf, []byte("[global]\nindex-url = "+empty.index.URL+"/simple\nextra-index-url =\n  "+empty.index.URL+"/simple/more\n  "+b.index.URL+"/simple\n  "+b.fileURL("/")+"\n"+
+	os.WriteFile(conf, []byte("[global]\nindex-url = "+empty.index.URL+"/simple\nextra-index-url =\n  "+empty.index.URL+"/simple/more\n  "+
+		b.index.URL+"/simple\n  "+b.fileURL("/")+"\n"+
 		"[install]\nfind-links = "+dir+" /nowhere\nconstraint = "+limits+"\n"), 0o600)
 	clearConfig(t)
 	t.Setenv("PIP_CONFIG_FILE", conf)

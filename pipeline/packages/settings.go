@@ -177,7 +177,8 @@ func (s *settings) setCertificates() (err error) {
 // setProxy sets the operator's proxy: that of the package manager's configuration, or else of the environment.
 func (s *settings) setProxy() error {
 	env := httpproxy.FromEnvironment()
-	p := httpproxy.Config{HTTPProxy: cmp.Or(s.Proxy, env.HTTPProxy), HTTPSProxy: cmp.Or(s.HTTPSProxy, s.Proxy, env.HTTPSProxy), NoProxy: s.NoProxy}
+	p := httpproxy.Config{HTTPProxy: cmp.Or(s.Proxy, env.HTTPProxy), HTTPSProxy: cmp.Or(s.HTTPSProxy, s.Proxy, env.HTTPSProxy),
+		NoProxy: s.NoProxy}
 	for _, raw := range []string{p.HTTPProxy, p.HTTPSProxy} {
 		if raw != "" && !strings.Contains(raw, "://") {
 			raw = "http://" + raw
@@ -257,7 +258,8 @@ func runConfigurationQuery(ctx context.Context, dir, program string, args ...str
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
-	cmd.Env = append(vault.WithoutSecrets(os.Environ()), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
+	cmd.Env = append(vault.WithoutSecrets(os.Environ()), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1",
+		"PYTHONDONTWRITEBYTECODE=1",
 		"npm_config_update_notifier=false")
 	cmd.WaitDelay = time.Second
 	var out, trouble bytes.Buffer

@@ -17,8 +17,10 @@ func TestReadOnly(t *testing.T) {
 	b.install(b.order("python", "greet"))
 	b.install(b.order("node", "greet"))
 	for language, code := range map[string]string{
-		"python": "import os\nfor f in (lambda: open('/packages/greet/__init__.py', 'a'), lambda: open('/packages/x', 'w'), lambda: os.chmod('/packages', 0o777), lambda: os.remove('/packages/tone.py')):\n  try: f(); print('done')\n  except OSError as e: print(e.errno in (30, 1, 13))",
-		"node":   "const fs = require('fs'); for (const f of [() => fs.appendFileSync('/node_modules/greet/index.js', 'x'), () => fs.writeFileSync('/node_modules/x', ''), () => fs.chmodSync('/node_modules', 0o777), () => fs.rmSync('/node_modules/tone/index.js')]) try { f(); console.log('done') } catch (e) { console.log(['EROFS', 'EPERM', 'EACCES'].includes(e.code) ? 'True' : e.code) }",
+		"python": "import os\nfor f in (lambda: open('/packages/greet/__init__.py', 'a'), lambda: open('/packages/x', 'w'), lambda: " +
+			"os.chmod('/packages', 0o777), lambda: os.remove('/packages/tone.py')):\n  try: f(); print('done')\n  except OSError as e: print(e.errno in (30, 1, 13))",
+		"node": "const fs = require('fs'); for (const f of [() => fs.appendFileSync('/node_modules/greet/index.js', 'x'), () => " +
+			"fs.writeFileSync('/node_modules/x', ''), () => fs.chmodSync('/node_modules', 0o777), () => fs.rmSync('/node_modules/tone/index.js')]) try { f(); console.log('done') } catch (e) { console.log(['EROFS', 'EPERM', 'EACCES'].includes(e.code) ? 'True' : e.code) }",
 	} {
 		if got := b.run("default", language, code); got != "True\nTrue\nTrue\nTrue" {
 			t.Errorf("%s: got %q", language, got)

@@ -15,10 +15,13 @@ func (s *server) fill(rows int) {
 	s.t.Helper()
 	batch := make([]audit.Entry, 0, 1000)
 	for i := range rows {
-		e := audit.Entry{Kind: "execution.started", Run: fmt.Sprintf("01K%023d", i/5), Namespace: fmt.Sprint("team-", i%7), Soon: true, Data: map[string]any{
-			"name": fmt.Sprintf("report-%d.py", i%40), "language": "python", "backend": "process", "profile": "hardened", "client": "agent-of-team", "code_sha256": strings.Repeat("9f86d081", 8),
-			"layers": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps", "cgroup"}, "inputs_sha256": strings.Repeat("2c26b46b", 8),
-			"ended": "ok", "wall_ms": i % 900, "cpu_ms": i % 300, "peak_memory": 9<<20 + i}}
+		e := audit.Entry{Kind: "execution.started", Run: fmt.Sprintf("01K%023d", i/5), Namespace: fmt.Sprint("team-", i%7), Soon: true,
+			Data: map[string]any{
+				"name": fmt.Sprintf("report-%d.py", i%40), "language": "python", "backend": "process", "profile": "hardened", "client": "agent-of-team",
+				"code_sha256":   strings.Repeat("9f86d081", 8),
+				"layers":        []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps", "cgroup"},
+				"inputs_sha256": strings.Repeat("2c26b46b", 8),
+				"ended":         "ok", "wall_ms": i % 900, "cpu_ms": i % 300, "peak_memory": 9<<20 + i}}
 		switch i % 5 {
 		case 1, 4:
 			e.Kind = "execution.completed"

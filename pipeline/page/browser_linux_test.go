@@ -76,7 +76,8 @@ func TestAnswerWhileAnAgentWaits(t *testing.T) {
 				t.Errorf("got %+v %s", res.Egress, res.Stderr)
 			}
 			kind, rows := map[bool]string{true: "egress.approved", false: "egress.denied"}[answer.allowed], 0
-			for row, err := range s.log.Rows(t.Context(), audit.Filter{Kinds: []string{kind}, Contains: []string{host, `"by":"page"`, `"user":"peer:ada"`}}) {
+			for row, err := range s.log.Rows(t.Context(), audit.Filter{Kinds: []string{kind},
+				Contains: []string{host, `"by":"page"`, `"user":"peer:ada"`}}) {
 				must(t, err)
 				rows += len(row.Kind) / len(kind)
 			}
@@ -129,12 +130,16 @@ func TestLiveOutput(t *testing.T) {
 func TestDelay(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
-	run, wait := s.startRun("python", "import time\nfor i in range(20):\n    print(f'at {time.time():.6f}', flush=True)\n    time.sleep(0.2)\n")
+	run, wait := s.startRun("python", "import time\nfor i in range(20):\n    print(f'at {time.time():.6f}', flush=True)\n  "+
+		"  time.sleep(0.2)\n")
 	room := c.evaluate(`location.pathname`)
-	c.evaluate(`(() => { window.late = []; const s = new EventSource("output?id=` + run + `"); s.addEventListener("said", e => { const now = performance.timeOrigin + performance.now(); for (const x of JSON.parse(e.data).spans || []) for (const m of x.t.matchAll(/at (\d+\.\d+)/g)) window.late.push(now - 1000 * m[1]); }); s.addEventListener("over", () => s.close()); })()`)
+	c.evaluate(`(() => { window.late = []; const s = new EventSource("output?id=` + run +
+		`"); s.addEventListener("said", e => { const now = performance.timeOrigin + performance.now(); for (const x of JSON.parse(e.data).spans || []) for (const m of x.t.matchAll(/at (\d+\.\d+)/g)) window.late.push(now - 1000 * m[1]); }); s.addEventListener("over", () => s.close()); })()`)
 	wait()
 	c.until("all lines are there", `window.late.length >= 15`)
-	t.Logf("%s: median delay %s ms, the longest %s ms", room, c.evaluate(`window.late.slice(3).sort((a, b) => a - b)[Math.floor((window.late.length - 3) / 2)].toFixed(1)`), c.evaluate(`Math.max(...window.late.slice(3)).toFixed(1)`))
+	t.Logf("%s: median delay %s ms, the longest %s ms", room,
+		c.evaluate(`window.late.slice(3).sort((a, b) => a - b)[Math.floor((window.late.length - 3) / 2)].toFixed(1)`),
+		c.evaluate(`Math.max(...window.late.slice(3)).toFixed(1)`))
 }
 
 // TestHostileOutput: a program's text does nothing in a real browser, live and afterwards, however long it is.
@@ -251,7 +256,8 @@ func TestByKeys(t *testing.T) {
 	c := browse(t, s, boss)
 	at := func(section, what string) {
 		t.Helper()
-		c.until(what, `document.body.dataset.section === "`+section+`" && document.readyState === "complete" && document.querySelector("#keys_on").checked`)
+		c.until(what, `document.body.dataset.section === "`+section+
+			`" && document.readyState === "complete" && document.querySelector("#keys_on").checked`)
 	}
 	c.press("?")
 	c.until("the list of keys is open", `document.querySelector("#help").open`)
@@ -297,10 +303,11 @@ func TestBelowAPath(t *testing.T) {
 	res := s.ran("team", "shell", "echo one")
 	to, err := url.Parse(s.base)
 	must(t, err)
-	proxy := httptest.NewServer(http.StripPrefix("/agents/sandbox", &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(to)
-		r.Out.Host = r.In.Host
-	}}))
+	proxy := httptest.NewServer(http.StripPrefix("/agents/sandbox", &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+		}}))
 	t.Cleanup(proxy.Close) // after the browser, for whose streams it waits
 	c := startChromium(t)
 	c.open(proxy.URL + "/agents/sandbox/#" + s.invitation(boss))
@@ -319,7 +326,8 @@ func TestBelowAPath(t *testing.T) {
 	wait()
 	for i, section := range []string{"ran", "policy", "charts"} {
 		c.press(fmt.Sprint(i + 2))
-		c.until(section, `location.pathname.endsWith("/`+section+`") && document.body.dataset.section === "`+section+`" && document.readyState === "complete"`)
+		c.until(section, `location.pathname.endsWith("/`+section+`") && document.body.dataset.section === "`+section+
+			`" && document.readyState === "complete"`)
 	}
 	c.evaluate(`location.href = "run?id=` + res.ID + `"`)
 	c.until("its story is there", `!!document.querySelector("#verify")`)
@@ -339,7 +347,8 @@ func TestTerminal(t *testing.T) {
 	c.evaluate(`location.href = "session?id=` + session.List(s.pipe, "team")[0].ID + `"`)
 	c.until("the line is there", `!!document.querySelector("#typed")`)
 	c.evaluate(`document.querySelector("#typed").value = "x = 40\nprint('hi <b>')\nx + 2"; document.querySelector("#typed").focus()`)
-	c.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 2}, nil)
+	c.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13,
+		"modifiers": 2}, nil)
 	c.until("output and value are there", `document.querySelector(".pane").textContent.includes("hi <b>") && document.querySelector(".pane .value")?.textContent === "42"`)
 	c.until("it can be typed again", `document.querySelector("#stop").hidden`)
 	c.quiet()

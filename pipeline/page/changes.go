@@ -105,7 +105,8 @@ func (p *Page) decideChanges(w http.ResponseWriter, r *http.Request, _ *visitor)
 		if len(f["path"]) == 0 {
 			return door.Refuse(http.StatusBadRequest, wordFor("no_path"))
 		}
-		_, err = control.Call(r.Context(), p.c.Client, control.ApplyChanges, control.ChangesPart{OfChanges: of, Paths: slices.Compact(f["path"]), Merge: f.Has("merge")})
+		_, err = control.Call(r.Context(), p.c.Client, control.ApplyChanges, control.ChangesPart{OfChanges: of, Paths: slices.Compact(f["path"]),
+			Merge: f.Has("merge")})
 	case "apply_all":
 		_, err = control.Call(r.Context(), p.c.Client, control.ApplyChanges, control.ChangesPart{OfChanges: of, Merge: f.Has("merge")})
 	case "undo":

@@ -150,7 +150,8 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) error 
 	if n < 1 || n > 400 {
 		n = 30
 	}
-	f, err := control.Call(r.Context(), p.c.Client, control.GetFigures, control.FiguresQuery{InNamespace: control.InNamespace{Namespace: r.URL.Query().Get("namespace")}, Days: n})
+	f, err := control.Call(r.Context(), p.c.Client, control.GetFigures,
+		control.FiguresQuery{InNamespace: control.InNamespace{Namespace: r.URL.Query().Get("namespace")}, Days: n})
 	if err != nil {
 		return err
 	}
@@ -166,12 +167,14 @@ func (p *Page) charts(w http.ResponseWriter, r *http.Request, v *visitor) error 
 		newChart(wordFor("chart_time"), f.Days, n, false, millis,
 			layer{"one", wordFor("p50"), func(d control.Day) float64 { return d.P50 }},
 			layer{"two", wordFor("p95"), func(d control.Day) float64 { return d.P95 }}),
-		newChart(wordFor("chart_memory"), f.Days, n, false, mega, layer{"one", wordFor("at_most"), func(d control.Day) float64 { return float64(d.Memory) / (1 << 20) }}),
+		newChart(wordFor("chart_memory"), f.Days, n, false, mega,
+			layer{"one", wordFor("at_most"), func(d control.Day) float64 { return float64(d.Memory) / (1 << 20) }}),
 	}
 	most := int64(1)
 	for _, d := range f.Domains {
 		most = max(most, d.Allowed+d.Denied)
 	}
-	return p.renderSection(w, v, "charts", wordFor("charts"), map[string]any{"Charts": all, "Figures": f, "N": n, "Namespace": r.URL.Query().Get("namespace"),
-		"Most": most, "Spans": []int{7, 30, 90, 365}})
+	return p.renderSection(w, v, "charts", wordFor("charts"), map[string]any{"Charts": all, "Figures": f, "N": n,
+		"Namespace": r.URL.Query().Get("namespace"),
+		"Most":      most, "Spans": []int{7, 30, 90, 365}})
 }

@@ -64,7 +64,8 @@ func startChromium(t testing.TB) *chromium {
 	must(t, err)
 	profile, err := os.MkdirTemp("", "page-chromium-")
 	must(t, err)
-	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update",
 		"--disable-sync", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}

@@ -16,7 +16,8 @@ import (
 // contentPolicy lets a browser load and run only our own files, send requests only to us, and show the page in no
 // frame. Pictures may be embedded, as those of programs are; a picture runs nothing. Only one function of our script
 // converts text to HTML.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types sandboxmcp"
 
 // secure sets the strictest headers for browsers.

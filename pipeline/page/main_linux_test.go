@@ -71,12 +71,15 @@ func serve(t testing.TB) *server {
 	store, err := results.Open(results.Config{Dir: filepath.Join(dir, "runs")})
 	must(t, err)
 	t.Cleanup(func() { store.Close() })
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Settings: []any{&workspace.Config{Dir: filepath.Join(dir, "changes")}}, Bus: bus, Approvals: broker, Results: store,
-		RecordConfig: pipeline.RecordConfig{Keys: keys, Capture: pipeline.Capture{Code: true, Output: true}}, Egress: pipeline.Egress{Ask: true}, Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(),
+		Settings: []any{&workspace.Config{Dir: filepath.Join(dir, "changes")}}, Bus: bus, Approvals: broker, Results: store,
+		RecordConfig: pipeline.RecordConfig{Keys: keys, Capture: pipeline.Capture{Code: true, Output: true}}, Egress: pipeline.Egress{Ask: true},
+		Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
 	t.Cleanup(func() { broker.Close(); p.Close() })
 	api := control.New(control.Config{Pipeline: p, Approvals: broker, Events: bus, Records: log, Keys: keys, Results: store,
 		Settings: func() []control.Setting {
-			return []control.Setting{{Key: "network", Value: "ask", From: "/etc/x.yaml:3"}, {Key: "http.listen", Value: "secret-place", From: "flag"}}
+			return []control.Setting{{Key: "network", Value: "ask", From: "/etc/x.yaml:3"}, {Key: "http.listen", Value: "secret-place",
+				From: "flag"}}
 		},
 		Doctor: func(context.Context) ([]control.Finding, error) {
 			return []control.Finding{{Kind: "layer", Name: "user", OK: true}}, nil
@@ -84,8 +87,10 @@ func serve(t testing.TB) *server {
 	t.Cleanup(api.Close)
 	s := &server{t: t, pipe: p, broker: broker, log: log, tokens: identity.OpenTokens(dir)}
 	checker := identity.New(identity.Config{Tokens: s.tokens})
-	s.Page = New(Config{Client: control.LocalClient(api), Identify: checker.Identify, Watch: checker.Watch, Origins: []string{"https://agents.example.com"}})
-	d, err := door.Listen(t.Context(), door.Config{Address: "127.0.0.1:0", Handler: s.Page, Linked: IsLinkPath, Origins: []string{"https://agents.example.com"}})
+	s.Page = New(Config{Client: control.LocalClient(api), Identify: checker.Identify, Watch: checker.Watch,
+		Origins: []string{"https://agents.example.com"}})
+	d, err := door.Listen(t.Context(), door.Config{Address: "127.0.0.1:0", Handler: s.Page, Linked: IsLinkPath,
+		Origins: []string{"https://agents.example.com"}})
 	must(t, err)
 	t.Cleanup(func() {
 		s.Page.Close()

@@ -203,7 +203,8 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error
 	if err != nil {
 		return err
 	}
-	return p.renderSection(w, v, "session", wordFor("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token, "Ended": cmp.Or(ended, s.Ended)})
+	return p.renderSection(w, v, "session", wordFor("session")+" "+s.ID, map[string]any{"State": s, "Token": v.token,
+		"Ended": cmp.Or(ended, s.Ended)})
 }
 
 // cell runs code in a session, and returns the id of the run, which continues if the browser disconnects.

@@ -80,7 +80,8 @@ var assets embed.FS
 
 // asset returns one of our files and its type.
 func asset(name string) (body []byte, kind string) {
-	kind = map[string]string{"page.css": "text/css", "page.js": "text/javascript", "verify.js": "text/javascript", "icon.svg": "image/svg+xml"}[name]
+	kind = map[string]string{"page.css": "text/css", "page.js": "text/javascript", "verify.js": "text/javascript",
+		"icon.svg": "image/svg+xml"}[name]
 	if kind == "" {
 		return nil, ""
 	}
@@ -265,6 +266,7 @@ func gets() map[string]handler {
 // posts returns the handlers of changes.
 func posts() map[string]handler {
 	return map[string]handler{
-		"answer": (*Page).answer, "interrupt": (*Page).interrupt, "end": (*Page).endSession, "cell": (*Page).cell, "leave": (*Page).leave, "decide": (*Page).decideChanges,
+		"answer": (*Page).answer, "interrupt": (*Page).interrupt, "end": (*Page).endSession, "cell": (*Page).cell, "leave": (*Page).leave,
+		"decide": (*Page).decideChanges,
 	}
 }

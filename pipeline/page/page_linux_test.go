@@ -33,16 +33,20 @@ import (
 func TestHeaders(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
-	for _, at := range []string{s.base, s.base + "page.css", s.base + "page.js?v=" + edition(), s.base + "~x/", v.room, v.room + "ran", v.room + "run?id=none", v.room + "policy",
-		v.room + "charts", v.room + "doctor", v.room + "nothing", v.room + "page.js", v.room + "file?id=x&name=y", v.room + "enter", v.room + "session?id=x"} {
+	for _, at := range []string{s.base, s.base + "page.css", s.base + "page.js?v=" + edition(), s.base + "~x/", v.room, v.room + "ran",
+		v.room + "run?id=none", v.room + "policy",
+		v.room + "charts", v.room + "doctor", v.room + "nothing", v.room + "page.js", v.room + "file?id=x&name=y", v.room + "enter",
+		v.room + "session?id=x"} {
 		resp, _ := v.send("GET", at, nil)
-		for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+		for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
 			if got := resp.Header.Get(name); got != want {
 				t.Errorf("%s: %s is %q", at, name, got)
 			}
 		}
 		policy := resp.Header.Get("Content-Security-Policy")
-		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'",
+			"form-action 'self'"} {
 			if !strings.Contains(policy, part) {
 				t.Errorf("%s: the policy lacks %s: %s", at, part, policy)
 			}
@@ -66,13 +70,15 @@ func TestGetIn(t *testing.T) {
 	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "./" || len(cookies) != 1 {
 		t.Fatalf("got %d, %v", resp.StatusCode, resp.Header)
 	}
-	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "" || c.Domain != "" || c.Secure || len(c.Value) != 32 {
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "" || c.Domain != "" || c.Secure ||
+		len(c.Value) != 32 {
 		t.Errorf("got %+v", c)
 	}
 	if resp, _ := v.load(""); resp.StatusCode != http.StatusOK {
 		t.Errorf("inside: got %d", resp.StatusCode)
 	}
-	if resp, text := s.visitor().submitCode(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, wordFor("bad_code")) {
+	if resp, text := s.visitor().submitCode(url.Values{"code": {code}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 ||
+		!strings.Contains(text, wordFor("bad_code")) {
 		t.Errorf("a second time: got %d", resp.StatusCode)
 	}
 	late := s.invitation(boss)
@@ -120,7 +126,8 @@ func TestOtherSites(t *testing.T) {
 			t.Errorf("%s lets a browser in", name)
 		}
 	}
-	for name, bad := range map[string]string{"no token": "", "another token": strings.Repeat("a", 32), "another session's": s.as(boss).token()} {
+	for name, bad := range map[string]string{"no token": "", "another token": strings.Repeat("a", 32),
+		"another session's": s.as(boss).token()} {
 		f := form()
 		f.Set("token", bad)
 		if resp, _ := v.post("answer", f); resp.StatusCode != http.StatusForbidden {
@@ -138,7 +145,8 @@ func TestOtherSites(t *testing.T) {
 	stolen := v.http.Jar.Cookies(at)[0].Value
 	thief := s.visitor()
 	for _, room := range []string{s.base + "~" + secret() + "/", s.base + "~" + strings.Repeat("a", 32) + "/", s.base} {
-		if resp, text := thief.send("GET", room, nil, "Cookie", cookieName+"="+stolen); strings.Contains(text, "git push") || resp.StatusCode == http.StatusOK && room != s.base {
+		if resp, text := thief.send("GET", room, nil, "Cookie", cookieName+"="+stolen); strings.Contains(text, "git push") ||
+			resp.StatusCode == http.StatusOK && room != s.base {
 			t.Errorf("%s with a stolen cookie: got %d", room, resp.StatusCode)
 		}
 	}
@@ -185,7 +193,8 @@ func TestSessionsEnd(t *testing.T) {
 	s.visitors.now = time.Now
 
 	unlogged := func(identity.Token) error { return nil }
-	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
+	token, made, err := s.tokens.Create(t.Context(), identity.Token{Name: "bob", Kind: identity.Person, Namespaces: identity.Only("team"),
+		Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
 	v = s.visitor()
 	if resp, text := v.submitCode(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
@@ -197,9 +206,11 @@ func TestSessionsEnd(t *testing.T) {
 	_, err = s.tokens.Revoke(t.Context(), made.ID, unlogged)
 	must(t, err)
 	hosttest.Until(t, "the session ends with its token", func() bool { resp, _ := v.load(""); return resp.StatusCode == http.StatusSeeOther })
-	agents, _, err := s.tokens.Create(t.Context(), identity.Token{Name: "ci", Kind: identity.Agent, Namespaces: identity.Only("team"), Expires: time.Now().Add(time.Hour)}, unlogged)
+	agents, _, err := s.tokens.Create(t.Context(), identity.Token{Name: "ci", Kind: identity.Agent, Namespaces: identity.Only("team"),
+		Expires: time.Now().Add(time.Hour)}, unlogged)
 	must(t, err)
-	if resp, text := s.visitor().submitCode(url.Values{"bearer": {agents}}); resp.StatusCode != http.StatusForbidden || len(resp.Cookies()) > 0 || !strings.Contains(text, "agent") {
+	if resp, text := s.visitor().submitCode(url.Values{"bearer": {agents}}); resp.StatusCode != http.StatusForbidden ||
+		len(resp.Cookies()) > 0 || !strings.Contains(text, "agent") {
 		t.Errorf("an agent's token: got %d %s", resp.StatusCode, text)
 	}
 }
@@ -225,29 +236,36 @@ func TestNamespaces(t *testing.T) {
 		return running != ""
 	})
 	v := s.as(identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")})
-	for _, path := range []string{"", "ran", "ran?rows=all", "ran?namespace=covert", "ran?text=covert", "run?id=" + res.ID, "run?id=" + running, "evidence?id=" + res.ID, "file?id=" + res.ID + "&name=stdout",
-		"file?id=" + res.ID + "&name=files/left.txt", "file?id=" + res.ID + "&name=receipt", "export?format=jsonl&rows=all", "export?format=csv", "code?id=" + running, "output?id=" + running,
+	for _, path := range []string{"", "ran", "ran?rows=all", "ran?namespace=covert", "ran?text=covert", "run?id=" + res.ID,
+		"run?id=" + running, "evidence?id=" + res.ID, "file?id=" + res.ID + "&name=stdout",
+		"file?id=" + res.ID + "&name=files/left.txt", "file?id=" + res.ID + "&name=receipt", "export?format=jsonl&rows=all", "export?format=csv",
+		"code?id=" + running, "output?id=" + running,
 		"session?id=" + session, "policy", "charts", "charts?namespace=covert", "doctor"} {
 		_, text := v.load(path)
-		for _, secret := range []string{"OUTPUT-OF-HIDDEN", "WHAT-IS-HIDDEN", "RUNS-HIDDEN", "agent-of-covert", "secret-place", "/etc/x.yaml", ">covert<", `"covert"`} {
+		for _, secret := range []string{"OUTPUT-OF-HIDDEN", "WHAT-IS-HIDDEN", "RUNS-HIDDEN", "agent-of-covert", "secret-place", "/etc/x.yaml",
+			">covert<", `"covert"`} {
 			if strings.Contains(text, secret) && !strings.Contains(path, strings.Trim(secret, `<>"`)) {
 				t.Errorf("%s tells %s: %s", path, secret, text)
 			}
 		}
-		if strings.Contains(text, res.ID) && !strings.Contains(path, res.ID) || strings.Contains(text, session) && !strings.Contains(path, session) {
+		if strings.Contains(text, res.ID) && !strings.Contains(path, res.ID) || strings.Contains(text, session) &&
+			!strings.Contains(path, session) {
 			t.Errorf("%s tells an id", path)
 		}
 	}
 	for path, form := range map[string]url.Values{
-		"answer": {"id": {question.Question.ID}, "how": {"deny"}}, "interrupt": {"id": {running}, "how": {"kill"}}, "end": {"id": {session}}, "cell": {"id": {session}, "code": {"echo x"}},
+		"answer": {"id": {question.Question.ID}, "how": {"deny"}}, "interrupt": {"id": {running}, "how": {"kill"}}, "end": {"id": {session}},
+		"cell": {"id": {session}, "code": {"echo x"}},
 	} {
 		if resp, text := v.post(path, form); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: got %d %s", path, resp.StatusCode, text)
 		}
 	}
 	all := s.as(boss)
-	for path, want := range map[string]string{"": "WHAT-IS-HIDDEN", "ran": res.ID, "run?id=" + res.ID: "OUTPUT-OF-HIDDEN", "code?id=" + running: "RUNS-HIDDEN", "session?id=" + session: session,
-		"policy": "secret-place", "charts": "covert", "file?id=" + res.ID + "&name=files/left.txt": "OUTPUT-OF-HIDDEN", "doctor": "layer", "export?format=jsonl": `"agent-of-covert"`} {
+	for path, want := range map[string]string{"": "WHAT-IS-HIDDEN", "ran": res.ID, "run?id=" + res.ID: "OUTPUT-OF-HIDDEN",
+		"code?id=" + running: "RUNS-HIDDEN", "session?id=" + session: session,
+		"policy": "secret-place", "charts": "covert", "file?id=" + res.ID + "&name=files/left.txt": "OUTPUT-OF-HIDDEN", "doctor": "layer",
+		"export?format=jsonl": `"agent-of-covert"`} {
 		if resp, text := all.load(path); resp.StatusCode != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("the operator, %s: got %d without %s", path, resp.StatusCode, want)
 		}
@@ -263,15 +281,18 @@ func TestDecisions(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
 	for _, how := range []string{approval.ScopeTime, "deny"} {
-		q, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "git " + how, Namespace: "team", Reason: "<b>really</b>"})
+		q, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "git " + how, Namespace: "team",
+			Reason: "<b>really</b>"})
 		must(t, err)
 		if _, text := v.load(""); !strings.Contains(text, "git "+how) || !strings.Contains(text, "&lt;b&gt;really") {
 			t.Errorf("the question is not there: %s", text)
 		}
-		if resp, text := v.post("answer", url.Values{"id": {q.Question.ID}, "how": {how}, "seconds": {"60"}}, "Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "same-origin"); resp.StatusCode != http.StatusNoContent {
+		if resp, text := v.post("answer", url.Values{"id": {q.Question.ID}, "how": {how}, "seconds": {"60"}}, "Sec-Fetch-Mode", "cors",
+			"Sec-Fetch-Site", "same-origin"); resp.StatusCode != http.StatusNoContent {
 			t.Errorf("%s: got %d %s", how, resp.StatusCode, text)
 		}
-		if a, err := q.Wait(t.Context()); err != nil || a.Allowed != (how != "deny") || a.By != approval.Page() || a.User != "peer:ada" || a.Allowed && time.Until(a.Until) > time.Minute {
+		if a, err := q.Wait(t.Context()); err != nil || a.Allowed != (how != "deny") || a.By != approval.Page() || a.User != "peer:ada" ||
+			a.Allowed && time.Until(a.Until) > time.Minute {
 			t.Errorf("%s: got %+v, %v", how, a, err)
 		}
 		if resp, _ := v.post("answer", url.Values{"id": {q.Question.ID}, "how": {"time"}}); resp.StatusCode != http.StatusConflict {
@@ -314,7 +335,8 @@ func TestChanges(t *testing.T) {
 		t.Errorf("the list lacks it: %s", text)
 	}
 	_, text := v.load("changes?id=" + set)
-	for _, part := range []string{"&#43;&lt;b&gt;two", "&lt;i&gt;b", `name="path" value="a.txt" aria-label="a.txt" checked`, `value=".git/hooks/pre-commit" aria-label=".git/hooks/pre-commit">`, "Held back: git runs its hooks"} {
+	for _, part := range []string{"&#43;&lt;b&gt;two", "&lt;i&gt;b", `name="path" value="a.txt" aria-label="a.txt" checked`,
+		`value=".git/hooks/pre-commit" aria-label=".git/hooks/pre-commit">`, "Held back: git runs its hooks"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %s in %s", part, text)
 		}
@@ -336,7 +358,8 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%v: no %s in %s", step.form, step.after, text)
 		}
 	}
-	for how, want := range map[string]int{"apply": http.StatusBadRequest, "apply_all": http.StatusUnprocessableEntity, "else": http.StatusBadRequest} {
+	for how, want := range map[string]int{"apply": http.StatusBadRequest, "apply_all": http.StatusUnprocessableEntity,
+		"else": http.StatusBadRequest} {
 		if resp, text := v.post("decide", url.Values{"id": {set}, "how": {how}}); resp.StatusCode != want {
 			t.Errorf("%s of a dropped set: got %d %s", how, resp.StatusCode, text)
 		}
@@ -361,13 +384,15 @@ print("y" * (10 << 20))
 	if res.Ended != "ok" {
 		t.Fatalf("got %+v", res)
 	}
-	_, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: script + bidi, Namespace: "team", Client: script, Reason: script + bidi + escape, CodeHead: script + bidi})
+	_, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: script + bidi, Namespace: "team", Client: script,
+		Reason: script + bidi + escape, CodeHead: script + bidi})
 	must(t, err)
 	_, refused, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Denial{
 		Tool: "host_exec", Namespace: "team", What: script + bidi, Reason: script + bidi,
 	})
 	v := s.as(boss)
-	for _, path := range []string{"", "ran", "ran?rows=all", "ran?text=" + url.QueryEscape(script+bidi), "ran?agent=" + url.QueryEscape(`"><script>pwned()`), "run?id=" + res.ID, "run?id=" + refused.ID, "run?id=" + url.QueryEscape(script+bidi),
+	for _, path := range []string{"", "ran", "ran?rows=all", "ran?text=" + url.QueryEscape(script+bidi),
+		"ran?agent=" + url.QueryEscape(`"><script>pwned()`), "run?id=" + res.ID, "run?id=" + refused.ID, "run?id=" + url.QueryEscape(script+bidi),
 		"session?id=" + url.QueryEscape(script), "charts?namespace=" + url.QueryEscape(`"><script>`), "policy"} {
 		resp, text := v.load(path)
 		if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
@@ -379,7 +404,8 @@ print("y" * (10 << 20))
 				t.Errorf("%s has %q", path, bad)
 			}
 		}
-		if found := strings.Index(body, bidi); found >= 0 && !strings.Contains(body[max(0, found-300):found], "<input") { // what somebody has typed is theirs
+		// what somebody has typed is theirs
+		if found := strings.Index(body, bidi); found >= 0 && !strings.Contains(body[max(0, found-300):found], "<input") {
 			t.Errorf("%s has a character that turns text around: %q", path, body[max(0, found-60):found+20])
 		}
 		if len(text) > 2<<20 {
@@ -388,8 +414,10 @@ print("y" * (10 << 20))
 	}
 	svg := res.Artifacts[0].Name
 	resp, text := v.load("file?id=" + res.ID + "&name=" + url.QueryEscape("files/"+svg))
-	if h := resp.Header; resp.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment;") ||
-		strings.ContainsAny(h.Get("Content-Disposition"), "<>\u202e") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || !strings.Contains(text, "<svg") {
+	if h := resp.Header; resp.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/octet-stream" ||
+		!strings.HasPrefix(h.Get("Content-Disposition"), "attachment;") ||
+		strings.ContainsAny(h.Get("Content-Disposition"), "<>\u202e") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") ||
+		!strings.Contains(text, "<svg") {
 		t.Errorf("an SVG: got %d %v", resp.StatusCode, resp.Header)
 	}
 	if resp, text := v.load("file?id=" + res.ID + "&name=stdout"); resp.StatusCode != http.StatusOK || len(text) < 10<<20 {
@@ -408,7 +436,8 @@ func TestSearch(t *testing.T) {
 	hit := s.ran("team", "shell", "echo x > report.txt; exit 3")
 	miss := s.ran("else", "shell", "true")
 	v := s.as(boss)
-	for _, q := range []string{"namespace=team", "outcome=exit", "agent=agent-of-TEAM", "artifact=" + hit.Artifacts[0].SHA256[:12], "text=report.txt", "since=" + time.Now().AddDate(0, 0, -1).Format(time.DateOnly) + "&namespace=team"} {
+	for _, q := range []string{"namespace=team", "outcome=exit", "agent=agent-of-TEAM", "artifact=" + hit.Artifacts[0].SHA256[:12],
+		"text=report.txt", "since=" + time.Now().AddDate(0, 0, -1).Format(time.DateOnly) + "&namespace=team"} {
 		_, text := v.load("ran?" + q)
 		if !strings.Contains(text, hit.ID) || strings.Contains(text, miss.ID) {
 			t.Errorf("%s: it is there: %v, and so is the other: %v", q, strings.Contains(text, hit.ID), strings.Contains(text, miss.ID))
@@ -419,7 +448,8 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s finds it", q)
 		}
 	}
-	if resp, text := v.load("ran?since=yesterday"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "yesterday") || !strings.Contains(text, `role="alert"`) {
+	if resp, text := v.load("ran?since=yesterday"); resp.StatusCode != http.StatusOK || !strings.Contains(text, "yesterday") ||
+		!strings.Contains(text, `role="alert"`) {
 		t.Errorf("no time: got %d", resp.StatusCode)
 	}
 	for range pageRows {
@@ -442,7 +472,8 @@ func TestExport(t *testing.T) {
 		t.Fatalf("got %v", links)
 	}
 	for _, link := range links {
-		if resp, rows := v.load(html.UnescapeString(link[1])); resp.StatusCode != http.StatusOK || !strings.Contains(rows, hit.ID) || strings.Contains(rows, miss.ID) {
+		if resp, rows := v.load(html.UnescapeString(link[1])); resp.StatusCode != http.StatusOK || !strings.Contains(rows, hit.ID) ||
+			strings.Contains(rows, miss.ID) {
 			t.Errorf("%s: got %d %s", link[1], resp.StatusCode, rows)
 		}
 	}
@@ -482,7 +513,8 @@ func TestInvitations(t *testing.T) {
 	made := 0
 	for range 2 * maxVisits {
 		code, err := s.Invite(bob)
-		if failed, is := errors.AsType[*control.Failure](err); is != (code == "") || is && (failed.Status != http.StatusTooManyRequests || failed.Hint == "") {
+		if failed, is := errors.AsType[*control.Failure](err); is != (code == "") || is && (failed.Status != http.StatusTooManyRequests ||
+			failed.Hint == "") {
 			t.Fatalf("got %q, %v", code, err)
 		}
 		if err == nil {
@@ -530,7 +562,8 @@ func TestCrowd(t *testing.T) {
 		resp, err := v.http.Do(req)
 		must(t, err)
 		t.Cleanup(func() { resp.Body.Close() })
-		if resp.StatusCode == http.StatusOK && !resp.Close { // a browser that leaves a page reads its stream on for five seconds otherwise, and the next pages wait for one of six connections
+		// a browser that leaves a page reads its stream on for five seconds otherwise, and the next pages wait for one of six connections
+		if resp.StatusCode == http.StatusOK && !resp.Close {
 			t.Error("the connection of a stream is to be used again")
 		}
 		return resp

@@ -31,7 +31,8 @@ func (p *Page) policy(w http.ResponseWriter, r *http.Request, v *visitor) error 
 		return err
 	}
 	disk, _ := control.Call(ctx, p.c.Client, control.GetDisk, control.NoArguments{})
-	return p.renderSection(w, v, "policy", wordFor("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats, "Disk": disk,
+	return p.renderSection(w, v, "policy", wordFor("policy"), map[string]any{"Groups": groups(settings), "Load": load, "Stats": stats,
+		"Disk":    disk,
 		"Secrets": p.secretNames(r, v), "Server": p.c.Client.Server()})
 }
 
@@ -68,7 +69,8 @@ func (p *Page) secretNames(r *http.Request, v *visitor) (list []control.Secrets)
 		if name == "" {
 			continue
 		}
-		if s, err := control.Call(r.Context(), p.c.Client, control.ListSecrets, control.SecretsQuery{Namespace: name}); err == nil && len(s.Names) > 0 {
+		if s, err := control.Call(r.Context(), p.c.Client, control.ListSecrets, control.SecretsQuery{Namespace: name}); err == nil &&
+			len(s.Names) > 0 {
 			list = append(list, s)
 		}
 	}

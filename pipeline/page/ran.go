@@ -122,6 +122,8 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 			all.Set(name, values[0])
 		}
 	}
-	return p.renderSection(w, v, "ran", wordFor("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older, "Newest": asked.Get("before") == "",
-		"Again": "ran?" + all.Encode(), "CSV": "export?format=csv&" + all.Encode(), "JSON": "export?format=jsonl&" + all.Encode(), "All": asked.Get("rows") == "all", "Searching": len(all) > 0})
+	return p.renderSection(w, v, "ran", wordFor("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older,
+		"Newest": asked.Get("before") == "",
+		"Again":  "ran?" + all.Encode(), "CSV": "export?format=csv&" + all.Encode(), "JSON": "export?format=jsonl&" + all.Encode(),
+		"All": asked.Get("rows") == "all", "Searching": len(all) > 0})
 }

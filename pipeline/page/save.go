@@ -33,7 +33,8 @@ func (p *Page) evidence(w http.ResponseWriter, r *http.Request, _ *visitor) erro
 func save(h http.Header, name string) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename*=UTF-8''%s", strings.ReplaceAll(url.QueryEscape(fileName(name)), "+", "%20")))
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename*=UTF-8''%s", strings.ReplaceAll(url.QueryEscape(fileName(name)), "+",
+		"%20")))
 }
 
 // fileName returns a file name that is valid on any system and readable for people.
@@ -68,7 +69,8 @@ func (p *Page) file(w http.ResponseWriter, r *http.Request, _ *visitor) error {
 		return nil
 	}
 	for offset := int64(0); ; {
-		part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: id}, Name: name, Offset: offset, Length: filePart})
+		part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: id}, Name: name, Offset: offset,
+			Length: filePart})
 		switch {
 		case err != nil && offset == 0:
 			return err

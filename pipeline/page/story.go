@@ -116,7 +116,8 @@ func (p *Page) addStored(r *http.Request, t *runStory) {
 		t.Stored = &stored[0]
 		t.Displays, t.Left = p.displays(ctx, t.Run)
 		for name, to := range map[string]**outputView{"stdout": &t.Stdout, "stderr": &t.Stderr} {
-			part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: t.Run}, Name: name, Offset: 0, Length: maxInline})
+			part, err := control.Call(ctx, p.c.Client, control.ReadStored, control.PartQuery{OfRun: control.OfRun{ID: t.Run}, Name: name, Offset: 0,
+				Length: maxInline})
 			if err == nil && len(part.Data) > 0 {
 				*to = &outputView{name, new(screen).write(part.Data), part.Size, part.Size > int64(len(part.Data)), 0}
 			}

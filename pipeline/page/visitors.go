@@ -83,7 +83,8 @@ func (s *visitors) invite(i identity.Identity) (string, error) {
 	}
 	switch {
 	case own >= maxInvites:
-		return "", &control.Failure{Status: http.StatusTooManyRequests, Text: fmt.Sprintf("%d links to the page are unused, the maximum per person", own), Hint: inviteHint}
+		return "", &control.Failure{Status: http.StatusTooManyRequests,
+			Text: fmt.Sprintf("%d links to the page are unused, the maximum per person", own), Hint: inviteHint}
 	case s.closed || len(s.invited) >= maxCodes:
 		return "", &control.Failure{Status: http.StatusServiceUnavailable, Text: "too many links to the page wait to be opened", Hint: inviteHint}
 	}

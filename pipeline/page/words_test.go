@@ -48,16 +48,19 @@ func TestWords(t *testing.T) {
 			t.Errorf("there is no word %s", m[1])
 		}
 	}
-	made := regexp.MustCompile(`^(outcome|state|severity|scope|set|path)_|^egress\.|^(egress|host|package|changes)$`) // whose names are put together
+	// whose names are put together
+	made := regexp.MustCompile(`^(outcome|state|severity|scope|set|path)_|^egress\.|^(egress|host|package|changes)$`)
 	for name := range all {
 		if !used[name] && !made.MatchString(name) {
 			t.Errorf("%s is said nowhere", name)
 		}
 	}
 	tags := regexp.MustCompile(`<[^>]*>?|&[a-z]+;|[^<]*>`)
-	fine := map[string]bool{"CSV": true, "JSON": true, "SHA-256": true, "s": true, "p50": true, "p90": true, "p99": true, "sandboxmcp page": true, "sandboxmcp token create NAME --person --namespace NS": true,
+	fine := map[string]bool{"CSV": true, "JSON": true, "SHA-256": true, "s": true, "p50": true, "p90": true, "p99": true,
+		"sandboxmcp page": true, "sandboxmcp token create NAME --person --namespace NS": true,
 		"a": true, "d": true, "j": true, "k": true, "n": true, "p": true, "Enter": true,
-		"all": true, "err": true, "first": true, "selected": true, "ok": true, "refused": true, "exit": true, "checked": true} // the last are parts of tags
+		// the last are parts of tags
+		"all": true, "err": true, "first": true, "selected": true, "ok": true, "refused": true, "exit": true, "checked": true}
 	var walk func(n parse.Node)
 	walk = func(n parse.Node) {
 		switch n := n.(type) {
@@ -77,7 +80,8 @@ func TestWords(t *testing.T) {
 			walk(n.List)
 			walk(n.ElseList)
 		case *parse.TextNode:
-			for _, text := range strings.FieldsFunc(tags.ReplaceAllString(string(n.Text), "\x00"), func(r rune) bool { return strings.ContainsRune("\x00\n·/,:+", r) }) {
+			for _, text := range strings.FieldsFunc(tags.ReplaceAllString(string(n.Text), "\x00"),
+				func(r rune) bool { return strings.ContainsRune("\x00\n·/,:+", r) }) {
 				text = strings.TrimSpace(text)
 				if regexp.MustCompile(`\pL`).MatchString(text) && !fine[text] && !strings.ContainsAny(text, `="`) {
 					t.Errorf("a template says %q", text)

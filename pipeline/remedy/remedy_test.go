@@ -19,7 +19,8 @@ func TestString(t *testing.T) {
 		{Text{"100 %s of ", 3, " MB: ", RAM}, "100 %s of 3 MB: --ram"},
 		{Text{"give it more with ", Timeout.With("SECONDS"), ", or try again"}, "give it more with --timeout SECONDS, or try again"},
 		{Text{"or ", Raise.With("caps.%d")}, "or raise caps.%d in the configuration"},
-		{Text{Install, " ", Packages.With("numpy>=2 rich"), " ", ForProgram.With("python"), ForSession.With("ID")}, "sandboxmcp install 'numpy>=2' rich --language python"},
+		{Text{Install, " ", Packages.With("numpy>=2 rich"), " ", ForProgram.With("python"), ForSession.With("ID")},
+			"sandboxmcp install 'numpy>=2' rich --language python"},
 		{Text{"not installed", InstallMissing}, "not installed"},
 	} {
 		if got := tt.text.String(); got != tt.want || tt.text.IsZero() != (tt.want == "") {

@@ -61,7 +61,8 @@ func TestRead(t *testing.T) {
 			continue
 		}
 		if err != nil || string(got.Data) != tt.want || got.Size != tt.size || got.MIME != tt.mime {
-			t.Errorf("%q %d+%d: got %q of %d bytes, %s, %v; want %q of %d, %s", tt.name, tt.offset, tt.length, got.Data, got.Size, got.MIME, err, tt.want, tt.size, tt.mime)
+			t.Errorf("%q %d+%d: got %q of %d bytes, %s, %v; want %q of %d, %s", tt.name, tt.offset, tt.length, got.Data, got.Size, got.MIME, err,
+				tt.want, tt.size, tt.mime)
 		}
 	}
 }

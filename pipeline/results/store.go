@@ -57,7 +57,8 @@ type Store struct {
 func Open(c Config) (*Store, error) {
 	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
 	c.MaxAge = cmp.Or(max(c.MaxAge, 0), DefaultMaxAge)
-	s := &Store{c: c, maxRuns: maxRuns, now: time.Now, memory: memory{runs: map[string]remembered{}}, full: make(chan struct{}, 1), stop: make(chan struct{})}
+	s := &Store{c: c, maxRuns: maxRuns, now: time.Now, memory: memory{runs: map[string]remembered{}}, full: make(chan struct{}, 1),
+		stop: make(chan struct{})}
 	var err error
 	if s.c.Dir, err = filepath.Abs(c.Dir); err == nil {
 		err = s.makeDir()

@@ -132,7 +132,8 @@ func TestCopies(t *testing.T) {
 func TestIDs(t *testing.T) {
 	s := openStore(t, Config{})
 	must(t, os.WriteFile(filepath.Join(s.c.Dir, "..", "secret"), []byte("s"), 0o600))
-	for _, id := range []string{"", "..", "../secret", "/etc", "01K9ZB5W7Q3M8Y2D4F6H8J0K2", "01K9ZB5W7Q3M8Y2D4F6H8J0K2/", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+	for _, id := range []string{"", "..", "../secret", "/etc", "01K9ZB5W7Q3M8Y2D4F6H8J0K2", "01K9ZB5W7Q3M8Y2D4F6H8J0K2/",
+		"8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
 		"01K9ZB5W7Q3M8Y2D4F6H8J0K2\x00", "../../../../../../etc/pass", newID()} {
 		if _, err := s.Get(id); !errors.Is(err, ErrUnknown) {
 			t.Errorf("Get %q: %v", id, err)

@@ -91,11 +91,13 @@ func TestArtifactsLinkLeft(t *testing.T) {
 			t.Errorf("%s: %v, and %d sandboxes", name, e, r.Backend.Starts.Load())
 		}
 	}
-	_, err := pipelinetest.NewRig(t, nil).Shell("cat *", func(q *run.Request) { q.Inputs = []run.Input{{Host: filepath.Join(source, "file")}} })
+	_, err := pipelinetest.NewRig(t, nil).Shell("cat *",
+		func(q *run.Request) { q.Inputs = []run.Input{{Host: filepath.Join(source, "file")}} })
 	if e := pipelinetest.Stopped(t, err); !e.Denied || !strings.Contains(e.Remedy.String(), filepath.Join(home, "key")) {
 		t.Errorf("an input: %v, %v", e, e.Remedy)
 	}
-	_, err = pipelinetest.NewRig(t, nil).Shell("cat */*", func(q *run.Request) { q.Inputs = []run.Input{{Host: filepath.Join(source, "link")}} })
+	_, err = pipelinetest.NewRig(t, nil).Shell("cat */*",
+		func(q *run.Request) { q.Inputs = []run.Input{{Host: filepath.Join(source, "link")}} })
 	if e := pipelinetest.Stopped(t, err); !e.Denied {
 		t.Errorf("a directory as an input: %v", e)
 	}
@@ -114,11 +116,12 @@ func TestRefusedMakesNothing(t *testing.T) {
 		"unknown backend": {nil, nil, func(q *run.Request) { q.Backend = "none" }},
 		"unknown layer":   {nil, nil, func(q *run.Request) { q.Require = []string{"none"} }},
 		"layer not there": {nil, func(r *pipelinetest.Rig) { r.Backend.Refuse = backends.Refuse("there is no landlock") }, nil},
-		"layer not held":  {nil, func(r *pipelinetest.Rig) { r.Backend.Unheld = []string{"landlock"} }, func(q *run.Request) { q.Require = []string{"landlock"} }},
-		"no secret":       {nil, nil, func(q *run.Request) { q.Secrets = []string{"NONE"} }},
-		"no input":        {nil, nil, func(q *run.Request) { q.Inputs = []run.Input{{Host: "/none"}} }},
-		"no row":          {nil, func(r *pipelinetest.Rig) { r.Log.Fail = func([]audit.Entry) error { return errors.New("full") } }, nil},
-		"no last row":     {nil, func(r *pipelinetest.Rig) { r.Log.FailAt(event.ExecutionCompleted) }, nil},
+		"layer not held": {nil, func(r *pipelinetest.Rig) { r.Backend.Unheld = []string{"landlock"} },
+			func(q *run.Request) { q.Require = []string{"landlock"} }},
+		"no secret":   {nil, nil, func(q *run.Request) { q.Secrets = []string{"NONE"} }},
+		"no input":    {nil, nil, func(q *run.Request) { q.Inputs = []run.Input{{Host: "/none"}} }},
+		"no row":      {nil, func(r *pipelinetest.Rig) { r.Log.Fail = func([]audit.Entry) error { return errors.New("full") } }, nil},
+		"no last row": {nil, func(r *pipelinetest.Rig) { r.Log.FailAt(event.ExecutionCompleted) }, nil},
 		"our own": {func(c *pipeline.Config) { c.Protected = []string{c.Temp} }, nil, func(q *run.Request) {
 			q.Mounts = []backends.Mount{{Host: os.TempDir(), Inside: "/y", Write: true}}
 		}},
@@ -173,15 +176,16 @@ func TestOverlapByMounts(t *testing.T) {
 		q       run.Request
 		refused bool
 	}{
-		"artifacts, by another name":    {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown")}, Artifacts: at("at/out")}, true},
-		"artifacts, the other way":      {run.Request{HostFiles: run.HostFiles{Mounts: rw("at")}, Artifacts: at("shown/out")}, true},
-		"artifacts to be made":          {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown")}, Artifacts: at("at/new/deep")}, true},
-		"all of it":                     {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown")}, Artifacts: at("at")}, true},
-		"artifacts apart":               {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown/out")}, Artifacts: at("at/new")}, false},
-		"our own":                       {run.Request{HostFiles: run.HostFiles{Mounts: rw("keys")}}, true},
-		"artifacts in our own":          {run.Request{Artifacts: at("keys/new")}, true},
-		"artifacts around our own":      {run.Request{Artifacts: at("home")}, true},
-		"what is not ours, read-only":   {run.Request{HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: at("at"), Inside: "/x"}}}, Artifacts: at("shown/out")}, false},
+		"artifacts, by another name": {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown")}, Artifacts: at("at/out")}, true},
+		"artifacts, the other way":   {run.Request{HostFiles: run.HostFiles{Mounts: rw("at")}, Artifacts: at("shown/out")}, true},
+		"artifacts to be made":       {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown")}, Artifacts: at("at/new/deep")}, true},
+		"all of it":                  {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown")}, Artifacts: at("at")}, true},
+		"artifacts apart":            {run.Request{HostFiles: run.HostFiles{Mounts: rw("shown/out")}, Artifacts: at("at/new")}, false},
+		"our own":                    {run.Request{HostFiles: run.HostFiles{Mounts: rw("keys")}}, true},
+		"artifacts in our own":       {run.Request{Artifacts: at("keys/new")}, true},
+		"artifacts around our own":   {run.Request{Artifacts: at("home")}, true},
+		"what is not ours, read-only": {run.Request{HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: at("at"), Inside: "/x"}}},
+			Artifacts: at("shown/out")}, false},
 		"our own below another, shown":  {run.Request{HostFiles: run.HostFiles{Mounts: rw(".")}}, true},
 		"nothing of ours, written anew": {run.Request{HostFiles: run.HostFiles{Mounts: rw("at")}}, false},
 	} {

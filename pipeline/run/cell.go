@@ -60,7 +60,8 @@ func fitsSession(q Request, info session.Info) error {
 		"standard input":    q.Stdin != nil,
 	} {
 		if asked {
-			return pipeline.Refuse(pipeline.StageValidate, "code in a session can't have "+field, "name it when the session is created, or ", remedy.NoSession,
+			return pipeline.Refuse(pipeline.StageValidate, "code in a session can't have "+field, "name it when the session is created, or ",
+				remedy.NoSession,
 				"; data can come in as ", remedy.Input, ", ", remedy.Env, " or ", remedy.Bridge)
 		}
 	}
@@ -135,7 +136,8 @@ func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, 
 	} else if came.Lost {
 		e.Outcome.StateLost = "the session's interpreter is gone: " + e.guard.TakeLossReason() + "; its variables are lost, its files are there"
 	} else if why := e.guard.TakeLossReason(); why != "" {
-		e.Outcome.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
+		e.Outcome.StateLost = "before this code ran, the session's interpreter was lost: " + why +
+			"; a new one was started, without the variables of the old one"
 	}
 	now := e.sandbox.Sample(true) // sampling takes about as long as collecting the artifacts, so both happen at once
 	out.Measure = func(out *pipeline.ProgramEnd) {

@@ -41,10 +41,12 @@ func TestData(t *testing.T) {
 		t.Errorf("the log has %s", created)
 	}
 	for name, q := range map[string]doing{
-		"choose from: gone, own, sets": doingOf(run.Request{Language: "shell", Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"../sets"}}}),
-		"does not exist":               doingOf(session.New{Language: "shell", Data: []string{"gone"}}),
-		"belongs to sandboxmcp":        doingOf(session.New{Language: "shell", Data: []string{"own"}}),
-		"can't have mounts":            doingOf(run.Request{Where: run.Where{Session: s.ID}, Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"sets"}}}),
+		"choose from: gone, own, sets": doingOf(run.Request{Language: "shell", Code: []byte("true"),
+			HostFiles: run.HostFiles{Data: []string{"../sets"}}}),
+		"does not exist":        doingOf(session.New{Language: "shell", Data: []string{"gone"}}),
+		"belongs to sandboxmcp": doingOf(session.New{Language: "shell", Data: []string{"own"}}),
+		"can't have mounts": doingOf(run.Request{Where: run.Where{Session: s.ID}, Code: []byte("true"),
+			HostFiles: run.HostFiles{Data: []string{"sets"}}}),
 	} {
 		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*pipeline.Error](err); e == nil || !e.Denied || !strings.Contains(e.Error()+e.Remedy.String(), name) {

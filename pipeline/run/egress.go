@@ -57,7 +57,8 @@ func (e *execution) checkSessionReach() error {
 		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the session was created without access to port %d", lacks[0]),
 			another+", with ", remedy.Allow)
 	case binds && !e.outbound.InspectsTLS():
-		return pipeline.Refuse(pipeline.StageEgress, "the session is older than the first secret bound to hosts, so it does not trust the certificates that such secrets need", another)
+		return pipeline.Refuse(pipeline.StageEgress, "the session is older than the first secret bound to hosts, so it does not trust the "+
+			"certificates that such secrets need", another)
 	}
 	return nil
 }
@@ -77,7 +78,8 @@ func (e *execution) warnUnreachableSecrets(w containment.Route) {
 		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.Pipeline.Config.Egress.Ask && w.Within == nil {
 			continue
 		}
-		e.Warn("secret ", b.Name, " is sent only to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))
+		e.Warn("secret ", b.Name, " is sent only to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ",
+			remedy.Allow.With(b.Hosts[0]))
 	}
 }
 
@@ -90,5 +92,6 @@ func Head(text string) string {
 	if len(lines) <= headLines {
 		return text
 	}
-	return strings.Join(lines[:headLines], "") + fmt.Sprintf("... and %d more lines", strings.Count(strings.TrimRight(lines[headLines], "\n"), "\n")+1)
+	return strings.Join(lines[:headLines], "") + fmt.Sprintf("... and %d more lines", strings.Count(strings.TrimRight(lines[headLines], "\n"),
+		"\n")+1)
 }

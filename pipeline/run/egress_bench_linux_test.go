@@ -126,8 +126,10 @@ print(json.dumps([times[150] * 1e6, rate / 1e6]))
 	var all [3][]figures
 	for b.Loop() {
 		all[0], all[1] = append(all[0], bare(port)), append(all[1], bare(proxy))
-		_, res, err := pipeline.Do(b.Context(), p, run.Request{Language: "python", Code: []byte(program), Args: []string{"web.test", fmt.Sprint(port)},
-			Reach: run.Reach{Allow: []string{fmt.Sprintf("web.test:%d", port)}, Typed: true}, Bounds: pipeline.Bounds{Limits: backends.Limits{CPU: 2}}})
+		_, res, err := pipeline.Do(b.Context(), p, run.Request{Language: "python", Code: []byte(program),
+			Args:   []string{"web.test", fmt.Sprint(port)},
+			Reach:  run.Reach{Allow: []string{fmt.Sprintf("web.test:%d", port)}, Typed: true},
+			Bounds: pipeline.Bounds{Limits: backends.Limits{CPU: 2}}})
 		if err == nil && res.Ended != backends.EndedOK {
 			b.Fatalf("%s %s %+v", res.Ended, res.Stderr, res.Egress)
 		}

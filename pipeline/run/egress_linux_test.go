@@ -30,14 +30,16 @@ func TestEgressByName(t *testing.T) {
 	port := w.Serve(t, "web.test", hello)
 	w.Serve(t, "other.test", hello)
 	web := fmt.Sprintf("web.test:%d", port)
-	_, res, err := pipeline.Do(t.Context(), p, pipelinetest.Python(pipelinetest.Fetch("http://"+web, "http://"+web, "http://other.test", "http://127.0.0.9:"+fmt.Sprint(port)), func(q *run.Request) {
+	_, res, err := pipeline.Do(t.Context(), p, pipelinetest.Python(pipelinetest.Fetch("http://"+web, "http://"+web, "http://other.test",
+		"http://127.0.0.9:"+fmt.Sprint(port)), func(q *run.Request) {
 		q.Allow, q.Typed = []string{web}, true
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(res.Stdout), "\n")
-	if len(lines) != 4 || lines[0] != "hello from "+web || lines[1] != lines[0] || !strings.Contains(lines[2], "Name or service not known") || strings.Contains(lines[3], "hello") {
+	if len(lines) != 4 || lines[0] != "hello from "+web || lines[1] != lines[0] || !strings.Contains(lines[2], "Name or service not known") ||
+		strings.Contains(lines[3], "hello") {
 		t.Errorf("got %q", res.Stdout)
 	}
 	if wasAsked(w, "other.test") {
@@ -79,12 +81,14 @@ func TestLookupsWithoutNetwork(t *testing.T) {
 	if err := memory.Set("default", "TOKEN", []byte(value)); err != nil {
 		t.Fatal(err)
 	}
-	code := []byte("import os, socket\nfor n in ['wanted.test', os.environ['TOKEN'] + '.test']:\n try: print(socket.getaddrinfo(n, 80))\n except OSError as e: print(e)")
+	code := []byte("import os, socket\nfor n in ['wanted.test', os.environ['TOKEN'] + '.test']:\n try: print(socket.getaddrinfo(n, 80))\n " +
+		"except OSError as e: print(e)")
 	_, res, err := pipeline.Do(t.Context(), p, pipelinetest.Python(code, func(q *run.Request) { q.Secrets = []string{"TOKEN"} }))
 	if err != nil || res.Ended != backends.EndedOK || res.Stdout != strings.Repeat("[Errno -2] Name or service not known\n", 2) {
 		t.Fatalf("%v, ended %s: %s%s", err, res.Ended, res.Stdout, res.Stderr)
 	}
-	if d := res.Egress; len(d) != 2 || d[0].Name != "wanted.test" || d[0].Allowed || d[0].Ask != "wanted.test" || !strings.HasPrefix(d[0].Reason, "no network is allowed here") {
+	if d := res.Egress; len(d) != 2 || d[0].Name != "wanted.test" || d[0].Allowed || d[0].Ask != "wanted.test" ||
+		!strings.HasPrefix(d[0].Reason, "no network is allowed here") {
 		t.Errorf("%+v", d)
 	}
 	rows := 0
@@ -108,7 +112,8 @@ func TestEgressNeedsTheLog(t *testing.T) {
 	port := w.Serve(t, "web.test", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	web := fmt.Sprintf("web.test:%d", port)
 	log.FailAt(event.EgressApproved)
-	_, res, err := pipeline.Do(t.Context(), p, pipelinetest.Python(pipelinetest.Fetch("http://"+web), func(q *run.Request) { q.Allow, q.Typed = []string{web}, true }))
+	_, res, err := pipeline.Do(t.Context(), p, pipelinetest.Python(pipelinetest.Fetch("http://"+web),
+		func(q *run.Request) { q.Allow, q.Typed = []string{web}, true }))
 	if err != nil || reached || len(res.Egress) == 0 || !strings.Contains(fmt.Sprint(res.Egress), "recorded") {
 		t.Errorf("%v, reached %v, %+v", err, reached, res.Egress)
 	}
@@ -134,7 +139,8 @@ func TestWhatMayBeNamed(t *testing.T) {
 		"no pattern":            {[]string{"10.0.0.1"}, true, "addresses can't be allowed"},
 		"not even for a person": {[]string{"*"}, true, "would allow every name"},
 	} {
-		_, _, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Code: []byte("true"), Reach: run.Reach{Allow: tt.allow, Typed: tt.typed}})
+		_, _, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Code: []byte("true"),
+			Reach: run.Reach{Allow: tt.allow, Typed: tt.typed}})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}

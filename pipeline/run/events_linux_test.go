@@ -96,7 +96,8 @@ func TestEachEvent(t *testing.T) {
 			e.must(res, err)
 			return res.ID
 		}, map[string]string{
-			event.ExecutionStarted: "language backend profile code_sha256", event.VaultAccessed: "secrets", event.ArtifactSigned: "artifacts artifacts_sha256",
+			event.ExecutionStarted: "language backend profile code_sha256", event.VaultAccessed: "secrets",
+			event.ArtifactSigned:     "artifacts artifacts_sha256",
 			event.ExecutionCompleted: "ended exit_code layers wall_ms peak_memory began timings_us",
 		}},
 		{"no time", func() string {

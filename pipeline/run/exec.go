@@ -21,8 +21,10 @@ func (e *execution) Perform(ctx context.Context) (none pipeline.NoAnswer, _ erro
 	q := e.request
 	out := pipeline.NewProgramEnd(e.limits.Output, q.Stdout, q.Stderr, q.Whole, q.Display)
 	e.out = out
-	sandbox, running := e.sandbox, pipeline.FollowedProgram{Language: e.Outcome.Language, Name: e.Clean(e.Outcome.Name), Limits: e.limits, Out: out}
-	running.Code, running.Usage = func() []byte { return []byte(e.Clean(string(e.unfenced))) }, func() backends.Usage { return sandbox.Usage() }
+	sandbox, running := e.sandbox, pipeline.FollowedProgram{Language: e.Outcome.Language, Name: e.Clean(e.Outcome.Name), Limits: e.limits,
+		Out: out}
+	running.Code, running.Usage = func() []byte { return []byte(e.Clean(string(e.unfenced))) },
+		func() backends.Usage { return sandbox.Usage() }
 	if e.guard == nil {
 		running.Stop = q.Stop
 	}
@@ -35,7 +37,8 @@ func (e *execution) Perform(ctx context.Context) (none pipeline.NoAnswer, _ erro
 		err = e.cell(ctx, out, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
-		quit, timer := context.AfterFunc(running, out.StopWaitingForReaders), time.AfterFunc(math.MaxInt64, out.StopWaitingForReaders) // it fires shortly after the program's time is up
+		// it fires shortly after the program's time is up
+		quit, timer := context.AfterFunc(running, out.StopWaitingForReaders), time.AfterFunc(math.MaxInt64, out.StopWaitingForReaders)
 		begun := func(backends.Containment) { timer.Reset(e.limits.Wall + time.Second) }
 		streams := backends.Streams{Stdin: q.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: q.Terminal}
 		q.Stop.AttachProgram(&streams, kill)

@@ -56,7 +56,8 @@ func TestNobodyRaisesALimitAboveItsCap(t *testing.T) {
 
 func TestMissingLayerRefuses(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
-	r.Backend.Refuse = fmt.Errorf("start: %w", &backends.Refusal{Layer: "user", Reason: "user namespaces are off", Remedy: pipeline.Remedy{"sysctl kernel.something=1"}})
+	r.Backend.Refuse = fmt.Errorf("start: %w", &backends.Refusal{Layer: "user", Reason: "user namespaces are off",
+		Remedy: pipeline.Remedy{"sysctl kernel.something=1"}})
 	res, err := r.Shell("true", nil)
 	e := pipelinetest.Stopped(t, err)
 	if !e.Denied || e.Layer != "user" || e.Remedy.String() != "sysctl kernel.something=1" || res.Ended != "refused" {
@@ -213,7 +214,8 @@ func TestHintsOfNoNetwork(t *testing.T) {
 		lost       int64
 		want       []string // a hint each
 	}{
-		{"it went well, and failed within", `echo "curl: (6) Could not resolve host: example.com" >&2; true`, 2, []string{none + "example.com: allow it with --allow example.com, "}},
+		{"it went well, and failed within", `echo "curl: (6) Could not resolve host: example.com" >&2; true`, 2,
+			[]string{none + "example.com: allow it with --allow example.com, "}},
 		{"it printed the error itself", `echo "host='api.example.com', port=443"`, 2, []string{none + "api.example.com: "}},
 		{"it said nothing", `exit 4`, 1, []string{none + "it: allow it with --allow DOMAIN, "}},
 		{"its time was up", `exec sleep 1000`, 1, []string{"--timeout", none + "it: "}},
@@ -221,15 +223,23 @@ func TestHintsOfNoNetwork(t *testing.T) {
 		{"words alone, and it went well", `echo "Could not resolve host: example.com" >&2`, 0, nil},
 		{"pip", `echo "WARNING: Retrying: /simple/requests/" >&2; exit 1
 # pip install x
-pip install requests 'numpy>=2' -r more.txt`, 4, []string{"pip can't install in the sandbox, but this does: sandboxmcp install 'numpy>=2' requests --language python"}},
-		{"pip of a distribution", `echo "error: externally-managed-environment" >&2; exit 1; python3 -m pip install --quiet "pandas[excel]" && x`, 0, []string{"sandboxmcp install 'pandas[excel]' --language python"}},
-		{"pip from Python", `exit 1; x='subprocess.run([sys.executable, "-m", "pip", "install", "rich"], check=True)'`, 3, []string{"sandboxmcp install rich --language python"}},
-		{"pip is not there", `echo "bash: line 1: pip: command not found" >&2; exit 127; pip install rich`, 0, []string{"sandboxmcp install rich --language python"}},
-		{"pip of nothing known", `echo "error: externally-managed-environment" >&2; exit 1; pip install -r requirements.txt`, 0, []string{"sandboxmcp install PACKAGE --language python"}},
-		{"npm, silent until its time was up", `exec sleep 1000; npm i left-pad@1.3.0 @scope/thing`, 2, []string{"--timeout", "npm can't install in the sandbox, but this does: sandboxmcp install @scope/thing left-pad@1.3.0 --language node"}},
+pip install requests 'numpy>=2' -r more.txt`, 4, []string{
+			"pip can't install in the sandbox, but this does: sandboxmcp install 'numpy>=2' requests --language python"}},
+		{"pip of a distribution", `echo "error: externally-managed-environment" >&2; exit 1; python3 -m pip install --quiet "pandas[excel]" && x`,
+			0, []string{"sandboxmcp install 'pandas[excel]' --language python"}},
+		{"pip from Python", `exit 1; x='subprocess.run([sys.executable, "-m", "pip", "install", "rich"], check=True)'`, 3,
+			[]string{"sandboxmcp install rich --language python"}},
+		{"pip is not there", `echo "bash: line 1: pip: command not found" >&2; exit 127; pip install rich`, 0,
+			[]string{"sandboxmcp install rich --language python"}},
+		{"pip of nothing known", `echo "error: externally-managed-environment" >&2; exit 1; pip install -r requirements.txt`, 0,
+			[]string{"sandboxmcp install PACKAGE --language python"}},
+		{"npm, silent until its time was up", `exec sleep 1000; npm i left-pad@1.3.0 @scope/thing`, 2,
+			[]string{"--timeout", "npm can't install in the sandbox, but this does: sandboxmcp install @scope/thing left-pad@1.3.0 " +
+				"--language node"}},
 		{"npm in words", `echo "npm error request to https://packages.example/left-pad failed, reason: getaddrinfo EAI_AGAIN packages.example" >&2; exit 1`, 2, []string{"sandboxmcp install left-pad --language node"}},
 		{"apt", `echo "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (2: No such file or directory)" >&2; exit 100; apt-get install -y jq`, 0, []string{"system packages (jq) can't be installed in the sandbox"}},
-		{"sudo", `echo "run.sh: line 1: sudo: command not found" >&2; exit 127; sudo apt install jq`, 0, []string{"system packages (jq) can't be installed in the sandbox"}},
+		{"sudo", `echo "run.sh: line 1: sudo: command not found" >&2; exit 127; sudo apt install jq`, 0,
+			[]string{"system packages (jq) can't be installed in the sandbox"}},
 		{"pip of what is here", `echo "x: not found"; exit 0; pip install ./x.whl`, 0, nil},
 		{"talk of pip", `echo "first: pip install requests"`, 0, nil},
 		{"talk of apt in what failed", `exit 3; apt install jq`, 0, nil},
@@ -278,8 +288,10 @@ func TestCancelNamesItsStage(t *testing.T) {
 		do := func(stage string) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, res, err := pipeline.Do(ctx, r.Pipeline, run.Request{Language: "shell", Code: []byte("true"), Reach: run.Reach{Secrets: []string{"TOKEN"}}})
-			if e := pipelinetest.Stopped(t, err); e.Stage != stage || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
+			_, res, err := pipeline.Do(ctx, r.Pipeline, run.Request{Language: "shell", Code: []byte("true"),
+				Reach: run.Reach{Secrets: []string{"TOKEN"}}})
+			if e := pipelinetest.Stopped(t, err); e.Stage != stage || res.Ended != backends.EndedCancelled ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("in the %s: got %+v and %s", stage, e, res.Ended)
 			}
 		}

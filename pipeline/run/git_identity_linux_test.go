@@ -13,12 +13,15 @@ import (
 // TestGitIdentity: commits have the operator's author, or the session's, or what the code's own environment says.
 func TestGitIdentity(t *testing.T) {
 	hosttest.Program(t, "git")
-	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Git = pipeline.GitIdentity{Name: "Ada Lovelace", Email: "ada@example.com"} })
+	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
+		c.Git = pipeline.GitIdentity{Name: "Ada Lovelace", Email: "ada@example.com"}
+	})
 	commit := "git init -q r && cd r && git commit -q --allow-empty -m x && git log -1 --format='%an %ae, %cn %ce'; cd ..; rm -rf r"
 	for want, q := range map[string]run.Request{
 		"Ada Lovelace ada@example.com, Ada Lovelace ada@example.com\n": {},
 		"Own ada@example.com, Ada Lovelace ada@example.com\n":          {Env: []string{"GIT_AUTHOR_NAME=Own"}},
-		"Bob ada@example.com, Bob ada@example.com\n":                   {Where: run.Where{Session: pipelinetest.Open(t, p, session.New{Language: "shell", Git: pipeline.GitIdentity{Name: "Bob"}}).ID}},
+		"Bob ada@example.com, Bob ada@example.com\n": {
+			Where: run.Where{Session: pipelinetest.Open(t, p, session.New{Language: "shell", Git: pipeline.GitIdentity{Name: "Bob"}}).ID}},
 	} {
 		q.Language, q.Code = "shell", []byte(commit)
 		if _, res, err := pipeline.Do(t.Context(), p, q); err != nil || res.Stdout != want {

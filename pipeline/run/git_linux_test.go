@@ -67,7 +67,8 @@ func newForge(t *testing.T, w *pipelinetest.Town, names, private []string) *forg
 	f.port = l.Addr().(*net.TCPAddr).Port
 	authority := tlstest.New(t, "forge")
 	f.roots = authority.Pool()
-	s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{authority.Sign(x509.Certificate{DNSNames: names})}}, ErrorLog: log.New(io.Discard, "", 0)}
+	s := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{authority.Sign(x509.Certificate{DNSNames: names})}},
+		ErrorLog: log.New(io.Discard, "", 0)}
 	go s.ServeTLS(l, "", "")
 	t.Cleanup(func() { s.Close() })
 	for _, name := range names {
@@ -78,7 +79,8 @@ func newForge(t *testing.T, w *pipelinetest.Town, names, private []string) *forg
 
 func (f *forge) git(dir string, args ...string) {
 	f.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "init.defaultBranch=main", "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "protocol.file.allow=always"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "init.defaultBranch=main", "-c", "user.name=t", "-c", "user.email=t@example.com", "-c",
+		"protocol.file.allow=always"}, args...)...)
 	cmd.Dir, cmd.Env = filepath.Join(f.dir, dir), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "GIT_CONFIG_NOSYSTEM=1"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.Fatalf("git %v: %v: %s", args, err, out)
@@ -105,7 +107,8 @@ func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	(&cgi.Handler{Path: f.backend, Dir: f.dir, Env: []string{"GIT_PROJECT_ROOT=" + f.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + user}}).ServeHTTP(w, r)
+	(&cgi.Handler{Path: f.backend, Dir: f.dir, Env: []string{"GIT_PROJECT_ROOT=" + f.dir, "GIT_HTTP_EXPORT_ALL=1",
+		"REMOTE_USER=" + user}}).ServeHTTP(w, r)
 }
 
 func (f *forge) took() []string {
@@ -230,7 +233,9 @@ func TestGitTellsOthersNothing(t *testing.T) {
 			p.Config.Egress.Roots = f.roots
 			try := func(url string) (pipeline.Outcome, []string) {
 				t.Helper()
-				_, res, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Reach: run.Reach{Secrets: []string{"GITHUB_TOKEN"}, Typed: true, Allow: []string{fmt.Sprintf("git.test:%d", f.port), fmt.Sprintf("other.test:%d", f.port), fmt.Sprintf("wants.test:%d", f.port)}},
+				_, res, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Reach: run.Reach{Secrets: []string{"GITHUB_TOKEN"},
+					Typed: true, Allow: []string{fmt.Sprintf("git.test:%d", f.port), fmt.Sprintf("other.test:%d", f.port),
+						fmt.Sprintf("wants.test:%d", f.port)}},
 					Code: []byte("git -c http.sslVerify=false clone -q " + url + " copy 2>&1; ls copy/.git/HEAD")})
 				if err != nil {
 					t.Fatal(err)
@@ -238,7 +243,8 @@ func TestGitTellsOthersNothing(t *testing.T) {
 				f.clean(url, res, t.TempDir())
 				return res, f.took()
 			}
-			if res, seen := try(fmt.Sprintf("https://other.test:%d/top.git", f.port)); !strings.Contains(res.Stdout, "copy/.git/HEAD") || len(seen) > 0 {
+			if res, seen := try(fmt.Sprintf("https://other.test:%d/top.git", f.port)); !strings.Contains(res.Stdout, "copy/.git/HEAD") ||
+				len(seen) > 0 {
 				t.Errorf("another host: %s, it got %q", res.Stdout, seen)
 			}
 			res, seen := try(fmt.Sprintf("https://wants.test:%d/top.git", f.port))

@@ -27,7 +27,8 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 				add(text...)
 			}
 		}
-		reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: raise it with ", remedy.Timeout.With("SECONDS"))
+		reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: raise it with ",
+			remedy.Timeout.With("SECONDS"))
 		reached("ram", "the memory limit for all of its processes was ", e.limits.RAM>>20, " MB: raise it with ", remedy.RAM.With("MB"))
 		reached("processes", "the limit was ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
 		reached("disk", "/workspace, /tmp and /dev/shm hold ", e.limits.Disk>>20, " MB together: allow more with ", remedy.Disk.With("MB"))
@@ -41,7 +42,8 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 		case all <= limit:
 			add(s.name, " had ", all, " bytes, of which ", s.cached, " are kept: keep all with ", remedy.Output.With(fmt.Sprint(all)))
 		default:
-			add(s.name, " had ", all, " bytes, of which ", s.cached, " are kept, and no run keeps more than ", limit, ": write it to a file in /workspace")
+			add(s.name, " had ", all, " bytes, of which ", s.cached, " are kept, and no run keeps more than ", limit,
+				": write it to a file in /workspace")
 		}
 	}
 	list = append(list, e.networkHints(out.Lost > 0)...)
@@ -60,7 +62,8 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 		}
 	}
 	if q.Workspace.Host != "" && !q.Workspace.Write && !q.Workspace.Propose && strings.Contains(output, "Read-only file system") {
-		add("the workspace is read-only: ", remedy.Changes, " proposes the program's changes, and ", remedy.Workspace.With(q.Workspace.Host+":rw"), " lets it make them")
+		add("the workspace is read-only: ", remedy.Changes, " proposes the program's changes, and ",
+			remedy.Workspace.With(q.Workspace.Host+":rw"), " lets it make them")
 	}
 	return list
 }
@@ -88,7 +91,8 @@ func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 	tried = tried || failed && noNetwork(output)
 	switch {
 	case refused && e.guard != nil && !e.outbound.HasRoute():
-		list = append(list, pipeline.Remedy{"the session was created without a network: create another session, with ", remedy.Allow.With(unknownName)})
+		list = append(list, pipeline.Remedy{"the session was created without a network: create another session, with ",
+			remedy.Allow.With(unknownName)})
 	case refused:
 	case tried && !e.outbound.HasRoute():
 		name := MissingHost(output)
@@ -99,11 +103,13 @@ func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 		if name == unknownName {
 			name = "it"
 		}
-		list = append(list, pipeline.Remedy{"the sandbox has no network, and the program tried to reach ", name, let, allow, ", or bring in its data with ", remedy.Bring})
+		list = append(list, pipeline.Remedy{"the sandbox has no network, and the program tried to reach ", name, let, allow,
+			", or bring in its data with ", remedy.Bring})
 	case tried:
 		list = append(list, pipeline.Remedy{"allowed hosts are reachable by name, not by address"})
 	case failed && e.outbound.HasRoute() && (strings.Contains(output, "Connection refused") || strings.Contains(output, "ECONNREFUSED")):
-		list = append(list, pipeline.Remedy{"an allowed name without a port is reachable on 80 and 443; name any other port, as in ", remedy.Allow.With("example.com:5432")})
+		list = append(list, pipeline.Remedy{"an allowed name without a port is reachable on 80 and 443; name any other port, as in ",
+			remedy.Allow.With("example.com:5432")})
 	}
 	return list
 }
@@ -127,15 +133,19 @@ func (c plan) addProgramHint(e *pipeline.Error) *pipeline.Error {
 	case c.program.Interpreter != nil:
 		e.Remedy = pipeline.Remedy{"the script's first line names it: install it on this host, below /usr, or change that line"}
 	case visible:
-		e.Remedy = pipeline.Remedy{"it is in the workspace: it may not be executable (chmod +x), or its first line names an interpreter that the sandbox does not show"}
+		e.Remedy = pipeline.Remedy{"it is in the workspace: it may not be executable (chmod +x), or its first line names an interpreter that " +
+			"the sandbox does not show"}
 	case here && on == no.Name && !strings.Contains(on, "/"):
 		e.Remedy = pipeline.Remedy{"to run the file of that name: ", remedy.Run.With(on)}
 	case here:
-		e.Remedy = pipeline.Remedy{on, " is on the host, but the sandbox does not show it: show its directory with ", remedy.Workspace, " or ", remedy.Mount, ", or install it below /usr"}
+		e.Remedy = pipeline.Remedy{on, " is on the host, but the sandbox does not show it: show its directory with ", remedy.Workspace, " or ",
+			remedy.Mount, ", or install it below /usr"}
 	case c.Backend.Name() != "process":
-		e.Remedy = pipeline.Remedy{"it has to be in the image: choose one with ", remedy.Language, " python, node, shell or r, or name your own under ", remedy.Setting.With("images")}
+		e.Remedy = pipeline.Remedy{"it has to be in the image: choose one with ", remedy.Language,
+			" python, node, shell or r, or name your own under ", remedy.Setting.With("images")}
 	default:
-		e.Remedy = pipeline.Remedy{"check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that ", remedy.Workspace, " and ", remedy.Mount, " name"}
+		e.Remedy = pipeline.Remedy{"check the spelling: the sandbox shows /usr, the interpreters of this host, and the directories that ",
+			remedy.Workspace, " and ", remedy.Mount, " name"}
 	}
 	return e
 }
@@ -151,7 +161,8 @@ func (c plan) missingModuleHint(module string) pipeline.Remedy {
 	if language == backends.AnyProgram {
 		language = "interpreters"
 	}
-	return pipeline.Remedy{fmt.Sprintf("module %s is not installed for the %s of this host, whose packages the sandbox shows", module, language)}
+	return pipeline.Remedy{fmt.Sprintf("module %s is not installed for the %s of this host, whose packages the sandbox shows", module,
+		language)}
 }
 
 // hostFileHint returns a remedy that brings a file of the host into the sandbox.

@@ -63,12 +63,14 @@ func installHint(i installer, names []string, session string) pipeline.Remedy {
 		if names != nil {
 			what += " (" + strings.Join(names, ", ") + ")"
 		}
-		return pipeline.Remedy{what, " can't be installed in the sandbox, which shows those of the host or the image: ask a person to add them there; install packages of Python and Node with ", remedy.Install}
+		return pipeline.Remedy{what, " can't be installed in the sandbox, which shows those of the host or the image: ask a person to add " +
+			"them there; install packages of Python and Node with ", remedy.Install}
 	}
 	if names == nil {
 		names = []string{"PACKAGE"}
 	}
-	how := pipeline.Remedy{i.name, " can't install in the sandbox, but this does: ", remedy.Install, " ", remedy.Packages.With(strings.Join(names, " ")), " ", remedy.ForProgram.With(i.language)}
+	how := pipeline.Remedy{i.name, " can't install in the sandbox, but this does: ", remedy.Install, " ",
+		remedy.Packages.With(strings.Join(names, " ")), " ", remedy.ForProgram.With(i.language)}
 	if session != "" {
 		how = append(how, remedy.ForSession.With(session))
 	}

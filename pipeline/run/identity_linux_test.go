@@ -16,7 +16,8 @@ import (
 // Each row about what an identity asked for names it, also the last one of its session.
 func TestIdentityInRows(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
-	ctx := identity.With(t.Context(), identity.Identity{Name: "ci", Kind: identity.Agent, Source: identity.FromToken, Namespaces: identity.Only("default")})
+	ctx := identity.With(t.Context(), identity.Identity{Name: "ci", Kind: identity.Agent, Source: identity.FromToken,
+		Namespaces: identity.Only("default")})
 	info, err := pipelinetest.OpenSession(ctx, p, session.New{Language: "shell"})
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,8 @@ func (e *execution) writeInputs(ctx context.Context) (map[string]string, error) 
 		}
 	}
 	if p.skipped > 0 {
-		e.Warn(fmt.Sprintf("%d inputs were not copied: links to directories or out of the input, special files, and files of sandboxmcp's own", p.skipped))
+		e.Warn(fmt.Sprintf("%d inputs were not copied: links to directories or out of the input, special files, and files of sandboxmcp's own",
+			p.skipped))
 	}
 	return p.sums, nil
 }
@@ -105,7 +106,8 @@ func (p *inputWriter) input(ctx context.Context, in Input) error {
 	}
 	name := cmp.Or(in.Name, filepath.Base(in.Host))
 	if ours := p.ours().PlaceAround(containment.ResolveLinks(in.Host)); ours != "" {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %s is, or is in, %s, which belongs to sandboxmcp", in.Host, ours), "copy other files")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %s is, or is in, %s, which belongs to sandboxmcp", in.Host, ours),
+			"copy other files")
 	}
 	f, info, err := hostfs.Open(in.Host)
 	if errors.Is(err, syscall.EISDIR) {
@@ -169,7 +171,8 @@ func badInput(err error) error {
 func (p *inputWriter) writeFile(name string, mode uint32, r io.Reader) error {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || clean == "." {
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q is not a valid name for a file in the workspace", name), "give ", remedy.Input, inputName)
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q is not a valid name for a file in the workspace", name), "give ",
+			remedy.Input, inputName)
 	}
 	h := sha256.New()
 	limit := p.room + 1
@@ -186,7 +189,8 @@ func (p *inputWriter) writeFile(name string, mode uint32, r io.Reader) error {
 	}
 	for _, errno := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {
 		if errors.Is(err, errno) {
-			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or directory of this name is there", name, errno), "give ", remedy.Input, inputName)
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or "+
+				"directory of this name is there", name, errno), "give ", remedy.Input, inputName)
 		}
 	}
 	if err != nil {

@@ -73,7 +73,8 @@ func TestOwnKernel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
 	_, res, err := pipeline.Do(ctx, p, run.Request{
-		Where: run.Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { close(came) })},
+		Where: run.Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"),
+		Streams: run.Streams{Stdout: pipelinetest.WriterFunc(func([]byte) { close(came) })},
 	})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
 		t.Errorf("interrupted: %v %s", err, textOf(res))

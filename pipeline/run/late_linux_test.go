@@ -52,9 +52,11 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	if got := strings.Join(late, " "); !strings.Contains(got, "execution.interrupted") || !strings.Contains(got, event.SessionKilled) {
 		t.Errorf("rows that are late: %s", got)
 	}
-	for name, e := range map[string]doing{"a run": doingOf(run.Request{Language: "shell", Code: []byte("echo x")}), "a session": doingOf(session.New{Language: "shell"})} {
+	for name, e := range map[string]doing{"a run": doingOf(run.Request{Language: "shell", Code: []byte("echo x")}),
+		"a session": doingOf(session.New{Language: "shell"})} {
 		_, err := e(t.Context(), p)
-		if !errors.As(err, new(*pipeline.UnrecordedError)) || strings.Contains(err.Error()+pipeline.PublicText(err), "of-the-host") || pipeline.PublicText(err) == pipeline.InternalErrorText {
+		if !errors.As(err, new(*pipeline.UnrecordedError)) || strings.Contains(err.Error()+pipeline.PublicText(err), "of-the-host") ||
+			pipeline.PublicText(err) == pipeline.InternalErrorText {
 			t.Errorf("%s: %v, for clients %q", name, err, pipeline.PublicText(err))
 		}
 	}

@@ -19,7 +19,8 @@ func TestCapture(t *testing.T) {
 	}{
 		{"nothing", pipeline.Capture{}, nil, []string{"code-4711", "output-4711", pipeline.ExecutionCaptured}},
 		{"code", pipeline.Capture{Code: true}, []string{`"code":"# code-4711`}, []string{"stdout-4711"}},
-		{"output", pipeline.Capture{Output: true}, []string{`"stdout":"stdout-4711 ***REDACTED***\n"`, `"stderr":"stderr-4711\n"`}, []string{"code-4711"}},
+		{"output", pipeline.Capture{Output: true}, []string{`"stdout":"stdout-4711 ***REDACTED***\n"`, `"stderr":"stderr-4711\n"`},
+			[]string{"code-4711"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bus := event.NewBus()
@@ -27,7 +28,8 @@ func TestCapture(t *testing.T) {
 			listening, _, _ := bus.Listen(event.Filter{Namespace: event.All}, 100, 0)
 			events, cancel := listening.Events(), listening.Cancel
 			r.Memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
-			_, err := r.Shell("# code-4711 hunter2-hunter2\necho stdout-4''711 $TOKEN; echo stderr-4''711 >&2", func(q *run.Request) { q.Secrets = []string{"TOKEN"} })
+			_, err := r.Shell("# code-4711 hunter2-hunter2\necho stdout-4''711 $TOKEN; echo stderr-4''711 >&2",
+				func(q *run.Request) { q.Secrets = []string{"TOKEN"} })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -75,7 +75,8 @@ func waysIn(t *testing.T) (all []string) {
 			}
 			for _, d := range f.Decls {
 				fn, is := d.(*ast.FuncDecl)
-				if is && fn.Recv == nil && fn.Name.IsExported() && slices.ContainsFunc(fn.Type.Params.List, func(p *ast.Field) bool { return types.ExprString(p.Type) == "*pipeline.Pipeline" }) {
+				if is && fn.Recv == nil && fn.Name.IsExported() &&
+					slices.ContainsFunc(fn.Type.Params.List, func(p *ast.Field) bool { return types.ExprString(p.Type) == "*pipeline.Pipeline" }) {
 					all = append(all, room+"."+fn.Name.Name)
 				}
 			}
@@ -126,7 +127,8 @@ func TestOneWayIn(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
 	info := pipelinetest.Open(t, p, session.New{Guest: true})
 	ctx := t.Context()
-	_, out, err := pipeline.Do(ctx, p, run.Request{Language: "shell", Code: []byte("echo x >new.txt"), HostFiles: run.HostFiles{Workspace: backends.Mount{Host: t.TempDir(), Propose: true}}})
+	_, out, err := pipeline.Do(ctx, p, run.Request{Language: "shell", Code: []byte("echo x >new.txt"),
+		HostFiles: run.HostFiles{Workspace: backends.Mount{Host: t.TempDir(), Propose: true}}})
 	if err != nil || out.Changes == nil {
 		t.Fatalf("%v, no change set", err)
 	}
@@ -148,20 +150,22 @@ func TestOneWayIn(t *testing.T) {
 		"containment.Probe":          func() { containment.Probe(ctx, p, "") },
 		"containment.Reachable":      func() { containment.Reachable(p) },
 		"host.AccessOf":              func() { host.AccessOf(p, "default", info.ID) },
-		"host.AskFor":                func() { host.AskFor(ctx, p, "default", "command", "sh -c *", "to see") }, // which nobody is asked for, and that is in the log
-		"host.Enabled":               func() { host.Enabled(p) },
-		"host.RedactQuestion":        func() { host.RedactQuestion(ctx, p, &approval.Question{Namespace: "default", What: "run true"}) },
-		"inside.ListFiles":           func() { inside.ListFiles(ctx, p, "default", info.ID, "", 1) },
-		"inside.OpenFiles":           func() { inside.OpenFiles(ctx, p, "default", info.ID, "none") },
-		"inside.Processes":           func() { inside.Processes(p, "default", info.ID) },
-		"inside.ReadDirectory":       func() { inside.ReadDirectory(ctx, p, "default", info.ID, "none") },
-		"inside.ReadFile":            func() { inside.ReadFile(ctx, p, "default", info.ID, "none") },
+		// which nobody is asked for, and that is in the log
+		"host.AskFor":          func() { host.AskFor(ctx, p, "default", "command", "sh -c *", "to see") },
+		"host.Enabled":         func() { host.Enabled(p) },
+		"host.RedactQuestion":  func() { host.RedactQuestion(ctx, p, &approval.Question{Namespace: "default", What: "run true"}) },
+		"inside.ListFiles":     func() { inside.ListFiles(ctx, p, "default", info.ID, "", 1) },
+		"inside.OpenFiles":     func() { inside.OpenFiles(ctx, p, "default", info.ID, "none") },
+		"inside.Processes":     func() { inside.Processes(p, "default", info.ID) },
+		"inside.ReadDirectory": func() { inside.ReadDirectory(ctx, p, "default", info.ID, "none") },
+		"inside.ReadFile":      func() { inside.ReadFile(ctx, p, "default", info.ID, "none") },
 		"inside.Start": func() {
 			inside.Start(ctx, p, inside.StartProcess{Process: inside.Process{Session: info.ID, Args: []string{"true"}}})
 		},
 		"inside.StatFile": func() { inside.StatFile(ctx, p, "default", info.ID, "none") },
 		"inside.WatchFiles": func() {
-			inside.WatchFiles(ctx, p, "default", info.ID, guest.Watch{Path: "none"}, func(func(context.Context) error) error { return nil }, func(guest.Event) error { return nil })
+			inside.WatchFiles(ctx, p, "default", info.ID, guest.Watch{Path: "none"}, func(func(context.Context) error) error { return nil },
+				func(guest.Event) error { return nil })
 		},
 		"install.List":     func() { install.List(ctx, p, "", "default", "python") },
 		"install.Question": func() { install.Question(ctx, p, install.Request{Language: "python", Packages: []string{"six"}}) },

@@ -281,7 +281,9 @@ func TestWholeOutputEndsWithTime(t *testing.T) {
 	defer reader.Close()
 	done := make(chan pipeline.Outcome)
 	go func() {
-		_, res, _ := pipeline.Do(t.Context(), r.Pipeline, run.Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Streams: run.Streams{Stdout: writer, Whole: true, Stop: &pipeline.Stopper{}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: time.Second}}})
+		_, res, _ := pipeline.Do(t.Context(), r.Pipeline, run.Request{Language: "shell",
+			Code: []byte("while :; do echo a line of some length; done"), Streams: run.Streams{Stdout: writer, Whole: true,
+				Stop: &pipeline.Stopper{}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: time.Second}}})
 		done <- res
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {

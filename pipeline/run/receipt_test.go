@@ -37,7 +37,8 @@ func TestReceipt(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
 	}
-	if strings.Contains(string(res.Receipt), base64.StdEncoding.EncodeToString([]byte("hunter2"))[:8]) || got["secrets"].([]any)[0] != "TOKEN" || got["inputs_sha256"] == nil {
+	if strings.Contains(string(res.Receipt), base64.StdEncoding.EncodeToString([]byte("hunter2"))[:8]) ||
+		got["secrets"].([]any)[0] != "TOKEN" || got["inputs_sha256"] == nil {
 		t.Errorf("got %v", got)
 	}
 	stored, err := r.Log.Receipt(t.Context(), res.ID)

@@ -27,7 +27,8 @@ func TestNoRowNoStart(t *testing.T) {
 	res, err := r.Shell("echo ran", nil)
 	e := pipelinetest.Stopped(t, err)
 	below, is := errors.AsType[*pipeline.UnrecordedError](err)
-	if e.Stage != pipeline.StageAudit || strings.Contains(e.Error(), "no space left on device") || !is || below.Error() != "no space left on device" {
+	if e.Stage != pipeline.StageAudit || strings.Contains(e.Error(), "no space left on device") || !is ||
+		below.Error() != "no space left on device" {
 		t.Errorf("error %+v, below %v: clients are told that, and not why", e, below)
 	}
 	if n := r.Backend.Execs.Load(); n != 0 {
@@ -167,7 +168,8 @@ func TestRowsHoldNoCodeNoValuesNoOutput(t *testing.T) {
 			t.Errorf("the log holds %q:\n%s", leak, text)
 		}
 	}
-	for _, want := range []string{`"code_sha256"`, `"env":["NAME"]`, `"secrets":["TOKEN"]`, `"args":1`, `"inputs":1`, `"layers":["user"`, `"artifacts":2`} {
+	for _, want := range []string{`"code_sha256"`, `"env":["NAME"]`, `"secrets":["TOKEN"]`, `"args":1`, `"inputs":1`, `"layers":["user"`,
+		`"artifacts":2`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %s:\n%s", want, text)
 		}
@@ -178,7 +180,8 @@ func TestRowsHoldNoCodeNoValuesNoOutput(t *testing.T) {
 func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
 	r, keys := signing(t, nil)
 	dir := t.TempDir()
-	res, err := r.Shell(`n=$(printf '\001%.0s' {1..200}); for i in $(seq 1200); do : > "$i-$n"; done`, func(q *run.Request) { q.Artifacts = dir })
+	res, err := r.Shell(`n=$(printf '\001%.0s' {1..200}); for i in $(seq 1200); do : > "$i-$n"; done`,
+		func(q *run.Request) { q.Artifacts = dir })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,10 +337,12 @@ func TestRemedyOfALog(t *testing.T) {
 		r := pipelinetest.NewRig(t, nil)
 		r.Log.Fail = func([]audit.Entry) error { return tt.err }
 		_, err := r.Shell("echo ran", nil)
-		if got := pipelinetest.Stopped(t, err).Remedy.String(); !strings.Contains(got, "sandboxmcp "+tt.want) || strings.Contains(got, "who runs") {
+		if got := pipelinetest.Stopped(t, err).Remedy.String(); !strings.Contains(got, "sandboxmcp "+tt.want) ||
+			strings.Contains(got, "who runs") {
 			t.Errorf("%v: %q", tt.err, got)
 		}
-		if got := pipeline.PublicText(err); !strings.Contains(got, "("+pipeline.SeeServerLog+")") || strings.Contains(got, "sandboxmcp") || strings.Contains(got, "/var") {
+		if got := pipeline.PublicText(err); !strings.Contains(got, "("+pipeline.SeeServerLog+")") || strings.Contains(got, "sandboxmcp") ||
+			strings.Contains(got, "/var") {
 			t.Errorf("%v: clients read %q", tt.err, got)
 		}
 	}

@@ -22,7 +22,8 @@ func TestRefusalIsRedactedWhereAnotherSecretIsMissing(t *testing.T) {
 	res, err := r.Shell("true", func(q *run.Request) { q.Secrets, q.Profile = []string{"NONE", "KEY"}, value })
 	reported, _ := json.Marshal(res)
 	_, rows := r.Rows()
-	if text := fmt.Sprintf("%s %+v %v %s", reported, res, err, rows); strings.Contains(text, value[:12]) || !strings.Contains(text, vault.Mark) {
+	if text := fmt.Sprintf("%s %+v %v %s", reported, res, err, rows); strings.Contains(text, value[:12]) ||
+		!strings.Contains(text, vault.Mark) {
 		t.Errorf("got %s", text)
 	}
 }

@@ -48,7 +48,8 @@ func review(ctx context.Context, p *pipeline.Pipeline, c plan) error {
 	}
 	e := pipeline.Refuse(pipeline.StageValidate, "policy refuses code with these findings: "+strings.Join(found, "; "),
 		"change the code, or ask the operator to change validate.reject_dangerous or validate.rules_off")
-	return e.WithLogReason(fmt.Sprintf("policy refuses code with findings of severity %s: %d", pipeline.PackageSettings[Review](p).Reject, len(found)))
+	return e.WithLogReason(fmt.Sprintf("policy refuses code with findings of severity %s: %d", pipeline.PackageSettings[Review](p).Reject,
+		len(found)))
 }
 
 // Analyze reports errors in code, missing modules, and dangerous patterns, without running it. The interpreter that
@@ -149,7 +150,8 @@ func startAnalyser(ctx context.Context, p *pipeline.Pipeline) (*analyser, error)
 	if err != nil {
 		return nil, err
 	}
-	sandbox, err := c.Backend.Start(ctx, backends.Spec{ID: pipeline.NewID(), Language: validate.Python, Profile: c.Base, Require: c.Requires, Keep: true,
+	sandbox, err := c.Backend.Start(ctx, backends.Spec{ID: pipeline.NewID(), Language: validate.Python, Profile: c.Base, Require: c.Requires,
+		Keep:   true,
 		Limits: backends.Limits{RAM: 512 << 20, CPU: 1, Processes: 4, Disk: 16 << 20}})
 	if err != nil {
 		return nil, err

@@ -51,7 +51,8 @@ func (q Request) complete() Request {
 
 func (q Request) Subject() pipeline.Subject {
 	q = q.complete()
-	s := pipeline.Subject{ID: q.ID, Name: q.Name, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Client: q.Client, Code: q.Code, Files: 1}
+	s := pipeline.Subject{ID: q.ID, Name: q.Name, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Client: q.Client,
+		Code: q.Code, Files: 1}
 	if s.Facts = q.facts(); len(q.Command) > 0 {
 		s.Language, s.Files = validate.Command, 0
 	}

@@ -68,7 +68,8 @@ func TestFollow(t *testing.T) {
 	if _, _, err := p.RunningCode("other", r.Run); !errors.Is(err, pipeline.ErrNotRunning) {
 		t.Errorf("code of another namespace: %v", err)
 	}
-	if code, language, err := p.RunningCode("team", r.Run); err != nil || language != "shell" || !strings.Contains(string(code), "echo begins") || strings.Contains(string(code), "abc123def456ghi") {
+	if code, language, err := p.RunningCode("team", r.Run); err != nil || language != "shell" ||
+		!strings.Contains(string(code), "echo begins") || strings.Contains(string(code), "abc123def456ghi") {
 		t.Errorf("got %q, %s, %v", code, language, err)
 	}
 	followed := make(chan error, 1)
@@ -79,7 +80,8 @@ func TestFollow(t *testing.T) {
 	if err := p.FollowProgram(left, "team", r.Run, f.all()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a follower that leaves: %v", err)
 	}
-	if _, _, err := pipeline.Do(t.Context(), p, pipeline.Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err, pipeline.ErrNotRunning) {
+	if _, _, err := pipeline.Do(t.Context(), p, pipeline.Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err,
+		pipeline.ErrNotRunning) {
 		t.Errorf("another namespace kills it: %v", err)
 	}
 	if _, _, err := pipeline.Do(pipeline.WithCaller(t.Context(), pipeline.Caller{By: "page", User: "ada"}), p, pipeline.Interrupt{
@@ -108,7 +110,8 @@ func TestFollow(t *testing.T) {
 // it.
 func TestInterrupt(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
-	r, wait := begun(t, p, run.Request{Language: "shell", Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})
+	r, wait := begun(t, p, run.Request{Language: "shell",
+		Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})
 	var f follower
 	go func() { _ = p.FollowProgram(context.Background(), r.Namespace, r.Run, f.all()) }()
 	hosttest.Until(t, "it has set its trap", func() bool { return f.text(0) == "ready\n" })
@@ -135,7 +138,8 @@ func TestInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		found++
-		if found == 1 && (!strings.Contains(string(row.Data), `"user":"ada"`) || !strings.Contains(string(row.Data), `"by":"page"`) || !strings.Contains(string(row.Data), `"kill":false`)) {
+		if found == 1 && (!strings.Contains(string(row.Data), `"user":"ada"`) || !strings.Contains(string(row.Data), `"by":"page"`) ||
+			!strings.Contains(string(row.Data), `"kill":false`)) {
 			t.Errorf("got %s", row.Data)
 		}
 	}

@@ -33,7 +33,8 @@ func checkOwnLanguage(r *pipeline.Run, c *plan, session string) (is bool, err er
 	case q.Session != "" && t.Name != session:
 		return true, containment.WrongLanguage(session, t.Name)
 	case q.CheckOnly && t.Check == nil:
-		return true, pipeline.Refuse(pipeline.StageValidate, "there is no command that checks the syntax of "+t.Name, "set ", remedy.Setting.With("runtimes."+t.Name+".check"))
+		return true, pipeline.Refuse(pipeline.StageValidate, "there is no command that checks the syntax of "+t.Name, "set ",
+			remedy.Setting.With("runtimes."+t.Name+".check"))
 	}
 	commands := [][]string{t.Command, t.Compile}
 	switch {
@@ -46,7 +47,8 @@ func checkOwnLanguage(r *pipeline.Run, c *plan, session string) (is bool, err er
 		return true, err
 	}
 	c.unfenced, c.shows = code, backends.AnyProgram
-	c.program, err = validate.CheckCustom(t.Name, t.Extensions, containment.CommandLine(t, q.CheckOnly), validate.Code{Name: q.Name, Source: code})
+	c.program, err = validate.CheckCustom(t.Name, t.Extensions, containment.CommandLine(t, q.CheckOnly),
+		validate.Code{Name: q.Name, Source: code})
 	if err != nil {
 		return true, invalid(err)
 	}

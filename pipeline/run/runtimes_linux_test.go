@@ -16,7 +16,8 @@ import (
 
 var (
 	perl = pipeline.Runtime{Name: "perl", Extensions: []string{".pl", ".pm"}, Command: []string{"perl", "-w"}, Check: []string{"perl", "-c"}}
-	cee  = pipeline.Runtime{Name: "c", Extensions: []string{".c"}, Compile: []string{"gcc", "-O1", "-o", "{program}", "{file}"}, Command: []string{"{program}"}, Check: []string{"gcc", "-fsyntax-only"}}
+	cee  = pipeline.Runtime{Name: "c", Extensions: []string{".c"}, Compile: []string{"gcc", "-O1", "-o", "{program}", "{file}"},
+		Command: []string{"{program}"}, Check: []string{"gcc", "-fsyntax-only"}}
 )
 
 func TestRuntimes(t *testing.T) {
@@ -35,13 +36,16 @@ func TestRuntimes(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"perl", run.Request{Language: "Perl", Code: []byte("print join(',', @ARGV), \"\\n\"; exit 3"), Args: []string{"a b", "-c"}}, 3, "a b,-c\n", ""},
+		{"perl", run.Request{Language: "Perl", Code: []byte("print join(',', @ARGV), \"\\n\"; exit 3"), Args: []string{"a b", "-c"}}, 3,
+			"a b,-c\n", ""},
 		{"by extension", run.Request{Name: "x.pl", Code: []byte("print 6*7")}, 0, "42", ""},
 		{"a fence", run.Request{Language: "python", Show: true, Code: []byte("```perl\nprint 6*7\n```")}, 0, "42", ""},
 		{"an error", run.Request{Name: "x.pl", Code: []byte("print (")}, 255, "", "syntax error at x.pl line 1"},
 		{"a syntax check", run.Request{Name: "x.pl", CheckOnly: true, Code: []byte("print 'not run'")}, 0, "", "x.pl syntax OK"},
-		{"c", run.Request{Name: "main.c", Code: []byte(main), Args: []string{"it's $HOME"}, Streams: run.Streams{Stdin: strings.NewReader("!")}}, 7, "2 it's $HOME !\n", ""},
-		{"c, another name", run.Request{Language: "c", Name: "-x 'y", Code: []byte(main), Streams: run.Streams{Stdin: strings.NewReader("!")}}, 7, "1 /tmp/program !\n", ""},
+		{"c", run.Request{Name: "main.c", Code: []byte(main), Args: []string{"it's $HOME"}, Streams: run.Streams{Stdin: strings.NewReader("!")}},
+			7, "2 it's $HOME !\n", ""},
+		{"c, another name", run.Request{Language: "c", Name: "-x 'y", Code: []byte(main), Streams: run.Streams{Stdin: strings.NewReader("!")}}, 7,
+			"1 /tmp/program !\n", ""},
 		{"c that does not compile", run.Request{Language: "c", Code: []byte("int main( {")}, 1, "", "error: "},
 		{"c, a syntax check", run.Request{Language: "c", CheckOnly: true, Code: []byte("int main( {")}, 1, "", "error: "},
 	} {
@@ -57,7 +61,8 @@ func TestRuntimes(t *testing.T) {
 			}
 		})
 	}
-	if started := strings.Join(pipelinetest.Rows(t, log, "execution.started"), "\n"); !strings.Contains(started, `"language":"perl"`) || !strings.Contains(started, `"language":"c"`) {
+	if started := strings.Join(pipelinetest.Rows(t, log, "execution.started"), "\n"); !strings.Contains(started, `"language":"perl"`) ||
+		!strings.Contains(started, `"language":"c"`) {
 		t.Errorf("the log has %s", started)
 	}
 	for name, q := range map[string]doing{

@@ -131,7 +131,8 @@ func TestScrubForgetsNothing(t *testing.T) {
 	shared := r.Outcome
 	r.Scrub()
 	left := slices.Compact(holders(reflect.ValueOf(r.Outcome), "", secret))
-	want := []string{".ID", ".Namespace", ".Backend", ".Profile", ".End.Ended", ".End.Signal", ".End.Limit", ".Interrupted", ".Output.Stdout", ".Output.Stderr",
+	want := []string{".ID", ".Namespace", ".Backend", ".Profile", ".End.Ended", ".End.Signal", ".End.Limit", ".Interrupted", ".Output.Stdout",
+		".Output.Stderr",
 		".Packages.Hash", ".Manifest.Artifacts.SHA256", ".Layers.Name", ".Receipt"}
 	if !slices.Equal(left, want) {
 		t.Errorf("the secret is left in %q,\nwant %q", left, want)
@@ -139,7 +140,8 @@ func TestScrubForgetsNothing(t *testing.T) {
 	if len(before) < 40 || slices.Contains(left, ".Hints") {
 		t.Errorf("only %d places held the secret: %q", len(before), before)
 	}
-	for _, path := range []string{".Refused.Remedy", ".Displayed.Value key", ".Displayed.Displays", ".Displayed.Error.Traceback", ".Layers.Detail", ".Displayed.StateLost", ".Hints", ".Egress.Decision.Reason"} {
+	for _, path := range []string{".Refused.Remedy", ".Displayed.Value key", ".Displayed.Displays", ".Displayed.Error.Traceback",
+		".Layers.Detail", ".Displayed.StateLost", ".Hints", ".Egress.Decision.Reason"} {
 		if !slices.Contains(before, path) {
 			t.Errorf("%s was not filled: %q", path, before)
 		}

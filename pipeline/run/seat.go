@@ -68,7 +68,8 @@ func (s *slotLease) resume(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	began := time.Now()
-	leave, err := s.run.Pipeline.Config.Queue.Reacquire(ctx, s.run.Outcome.Namespace, pipeline.SlotWeight(s.run.limits.Limits), s.run.PublishWaiting)
+	leave, err := s.run.Pipeline.Config.Queue.Reacquire(ctx, s.run.Outcome.Namespace, pipeline.SlotWeight(s.run.limits.Limits),
+		s.run.PublishWaiting)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ func deliver(t *testing.T, p *pipeline.Pipeline, id, call string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := run.Resume(ctx, p, "", id, []run.ToolResult{{ID: call, Value: json.RawMessage(`1`)}}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := run.Resume(ctx, p, "", id, []run.ToolResult{{ID: call, Value: json.RawMessage(`1`)}}, nil); !errors.Is(err,
+		context.Canceled) {
 		t.Fatal(err)
 	}
 }
@@ -71,7 +72,8 @@ func TestWaitingGivesSlotsBack(t *testing.T) {
 	if j = resume(t, p, id); len(j.Calls) != 1 {
 		t.Fatalf("after its turn: %+v", j)
 	}
-	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[0].ID, Value: json.RawMessage(`2`)}); j.Result == nil || j.Result.Value["text/plain"] != "3" {
+	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[0].ID, Value: json.RawMessage(`2`)}); j.Result == nil ||
+		j.Result.Value["text/plain"] != "3" {
 		t.Errorf("its end: %+v", j.Result)
 	}
 	if l := p.Load(); l.Running != 0 || l.Waiting != 0 || waiting(p) != 0 {
@@ -127,7 +129,8 @@ func TestQueueingAgainEnds(t *testing.T) {
 func TestOthersStillWait(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, single)
 	s := pipelinetest.Open(t, p, session.New{Language: "node", Tools: []session.Tool{searchTool}})
-	id := startJob(t, p, s, "const { search } = require('tools'); const all = [search({ n: 0 }), search({ n: 1 })]; console.log(await all[0]); await all[1]")
+	id := startJob(t, p, s, "const { search } = require('tools'); const all = [search({ n: 0 }), search({ n: 1 })]; console.log(await "+
+		"all[0]); await all[1]")
 	j := resume(t, p, id)
 	for len(j.Calls) < 2 {
 		j = resume(t, p, id)
@@ -137,7 +140,8 @@ func TestOthersStillWait(t *testing.T) {
 	hosttest.Until(t, "the code has gone on", func() bool { j, _ := run.JobOf(p, "", id); return j.Stdout == "1\n" })
 	hosttest.Until(t, "its slot is free", func() bool { return p.Load().Running == 0 })
 	takeSlots(t, p)()
-	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[1].ID, Value: json.RawMessage(`2`)}); j.Result == nil || j.Result.Value["text/plain"] != "2" {
+	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[1].ID, Value: json.RawMessage(`2`)}); j.Result == nil ||
+		j.Result.Value["text/plain"] != "2" {
 		t.Errorf("got %+v", j.Result)
 	}
 }

@@ -21,7 +21,8 @@ func TestNamesThatProgramsChooseAreRedacted(t *testing.T) {
 	s := pipelinetest.Open(t, p, session.New{})
 	secrets := func(q *run.Request) { q.Secrets = []string{"WORD", "DIGITS"} }
 	for _, test := range []struct{ name, code string }{
-		{"type of a display", "import os\nW = os.environ['WORD']\nclass A:\n    def _repr_mimebundle_(self, *a, **k): return {'text/plain': 'x', 'text/' + W: 'y'}\ndisplay(A()); A()"},
+		{"type of a display", "import os\nW = os.environ['WORD']\nclass A:\n    def _repr_mimebundle_(self, *a, **k): return {'text/plain': " +
+			"'x', 'text/' + W: 'y'}\ndisplay(A()); A()"},
 		{"type of a variable", "obj = type(W, (), {})()"},
 		{"variable that is cut within it", "del obj; cut = 'a' * 183 + W"},
 		{"value that is cut within it", "'a' * (256 * 1024 - 11) + W"},

@@ -55,7 +55,8 @@ func TestRunShows(t *testing.T) {
 			}{
 				{"value", "import os\nos.listdir('.')", "['script.py']", 0, "ok", ""},
 				{"forged", `print('{"op":"done","id":1,"value":{"text/plain":"forged"}}')` + "\nNone", "", 0, "ok", ""},
-				{"secret", "import os\ndisplay({'text/html': os.environ['WORD']}, raw=True)\nos.environ['WORD'] + '!'", "'***REDACTED***!'", 1, "ok", ""},
+				{"secret", "import os\ndisplay({'text/html': os.environ['WORD']}, raw=True)\nos.environ['WORD'] + '!'", "'***REDACTED***!'", 1, "ok",
+					""},
 				{"exit", "import sys\ndisplay(1)\nsys.exit(3)", "", 1, "exit", ""},
 				{"timeout", "display(1)\nwhile True: pass", "", 1, "timeout", ""},
 				{"no time", "while True: pass\n5", "", 0, "timeout", ""},
@@ -69,12 +70,14 @@ func TestRunShows(t *testing.T) {
 				{"too much", "for i in range(40): display({'text/html': 'x' * (1 << 20)}, raw=True)", "", 32, "ok", ""},
 			} {
 				t.Run(test.name, func(t *testing.T) {
-					q := run.Request{Code: []byte(test.code), Show: true, Reach: run.Reach{Secrets: []string{"WORD"}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 30 * time.Second, Disk: 64 << 20}}}
+					q := run.Request{Code: []byte(test.code), Show: true, Reach: run.Reach{Secrets: []string{"WORD"}},
+						Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 30 * time.Second, Disk: 64 << 20}}}
 					if test.ended == "timeout" {
 						q.Limits.Wall = map[string]time.Duration{"timeout": 5 * time.Second, "no time": time.Millisecond}[test.name]
 					}
 					res := do(t, q)
-					if res.Value["text/plain"] != test.value || len(res.Displays) != test.displays || res.Ended != test.ended || fileNames(res) != test.artifacts {
+					if res.Value["text/plain"] != test.value || len(res.Displays) != test.displays || res.Ended != test.ended ||
+						fileNames(res) != test.artifacts {
 						t.Errorf("got %v, %d displays, %s, artifacts %q, %q", res.Value, len(res.Displays), res.Ended, fileNames(res), res.Stderr)
 					}
 					for _, b := range res.Displays {

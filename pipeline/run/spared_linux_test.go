@@ -63,8 +63,9 @@ func TestSparedIsTheSame(t *testing.T) {
 	run := func(backend func(backends.Backend) backends.Backend, output int64, whole io.Writer) streams {
 		p, _, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Backends[0] = backend(c.Backends[0]) })
 		memory.Set("default", "TOKEN", []byte(password))
-		q := run.Request{Language: "shell", Reach: run.Reach{Secrets: []string{"TOKEN"}}, Bounds: pipeline.Bounds{Output: output}, Streams: run.Streams{Stdout: whole, Whole: whole != nil}, Code: []byte(
-			`for i in {1..9}; do printf "$i ${TOKEN:0:9}"; sleep 0.01; printf "${TOKEN:9} "; printf "$TOKEN$TOKEN" >&2; done; printf "%200000d" 1; printf "%100000d" 1 >&2`)}
+		q := run.Request{Language: "shell", Reach: run.Reach{Secrets: []string{"TOKEN"}}, Bounds: pipeline.Bounds{Output: output},
+			Streams: run.Streams{Stdout: whole, Whole: whole != nil}, Code: []byte(
+				`for i in {1..9}; do printf "$i ${TOKEN:0:9}"; sleep 0.01; printf "${TOKEN:9} "; printf "$TOKEN$TOKEN" >&2; done; printf "%200000d" 1; printf "%100000d" 1 >&2`)}
 		_, res, err := pipeline.Do(t.Context(), p, q)
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,8 @@ func TestScriptsLeftByTheKilledAreSwept(t *testing.T) {
 	r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Temp = temp })
 	var source string
 	r.Backend.OnStart = func(b *pipelinetest.FakeSandbox) { source = b.Spec.Mounts[0].Host }
-	if res, err := r.Shell("echo ran", func(q *run.Request) { q.Workspace = backends.Mount{Host: t.TempDir()} }); err != nil || res.Stdout != "ran\n" {
+	if res, err := r.Shell("echo ran", func(q *run.Request) { q.Workspace = backends.Mount{Host: t.TempDir()} }); err != nil ||
+		res.Stdout != "ran\n" {
 		t.Fatalf("%v: %q", err, res.Stdout)
 	}
 	if filepath.Dir(filepath.Dir(source)) != temp {

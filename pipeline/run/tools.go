@@ -45,19 +45,22 @@ func (u *toolUse) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Tool
 	r.Leases, r.CurrentLeases = e.Leases, e.CurrentLeases
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = e.Outcome.Language, e.Outcome.Backend, e.Outcome.Profile
 	if !slices.ContainsFunc(e.tools, func(t kernel.Tool) bool { return t.Name == u.call.Name }) {
-		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has no tool %.80q", r.Clean(u.call.Name)), "call one of its tools")
+		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has no tool %.80q", r.Clean(u.call.Name)),
+			"call one of its tools")
 	}
 	u.call.ID, u.call.Arguments = r.Outcome.ID, r.CleanJSON(u.call.Arguments)
 	if !json.Valid(u.call.Arguments) || bytes.TrimSpace(u.call.Arguments)[0] != '{' {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "the arguments are not a JSON object once secrets are removed", "leave out the secrets")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "the arguments are not a JSON object once secrets are removed",
+			"leave out the secrets")
 	}
 	u.capture(r, "arguments", u.call.Arguments)
 	about := pipeline.Facts{"tool": u.call.Name, "session": r.Outcome.Session, "of": e.Outcome.ID}
 	sent := pipeline.Facts{"arguments_bytes": len(u.call.Arguments), "arguments_sha256": pipeline.Hash(u.call.Arguments)}
 	maps.Copy(sent, about)
-	return &pipeline.Change[ToolResult]{Task: pipeline.Task[ToolResult]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (ToolResult, error) {
-		return u.callClient(ctx, r, about), nil
-	}}, RowKind: "session.tool_called", Facts: sent}, nil
+	return &pipeline.Change[ToolResult]{Task: pipeline.Task[ToolResult]{Run: r, Stage: pipeline.StageBackend,
+		Do: func(ctx context.Context) (ToolResult, error) {
+			return u.callClient(ctx, r, about), nil
+		}}, RowKind: "session.tool_called", Facts: sent}, nil
 }
 
 // callClient waits for the client's answer and adds its row.
@@ -101,6 +104,7 @@ func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) 
 // capture records the arguments or the answer, without secrets, if the operator wants them in the log.
 func (u *toolUse) capture(r *pipeline.Run, field string, clean json.RawMessage) {
 	if r.Pipeline.Config.Capture.Output && len(clean) > 0 {
-		r.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"tool": u.call.Name, "of": u.of.Outcome.ID, field: pipeline.CapturedText(clean), field + "_bytes": len(clean)})
+		r.AddRow(pipeline.ExecutionCaptured, pipeline.Facts{"tool": u.call.Name, "of": u.of.Outcome.ID, field: pipeline.CapturedText(clean),
+			field + "_bytes": len(clean)})
 	}
 }

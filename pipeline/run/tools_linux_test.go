@@ -18,7 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-var searchTool = session.Tool{Name: "search", Description: "Searches.", Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"n":{}}}`)}
+var searchTool = session.Tool{Name: "search", Description: "Searches.",
+	Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"n":{}}}`)}
 
 // startJob starts code in the background, and returns the run's id.
 func startJob(t testing.TB, p *pipeline.Pipeline, s session.Info, code string, secrets ...string) string {
@@ -47,7 +48,8 @@ func TestToolCalls(t *testing.T) {
 		t.Fatalf("waits for %+v %+v", j.Calls, j.Result)
 	}
 	call := j.Calls[0].ID
-	if called := pipelinetest.Rows(t, log, "session.tool_called"); len(called) != 1 || !strings.HasPrefix(called[0], call) || !strings.Contains(called[0], `"of":"`+id+`"`) {
+	if called := pipelinetest.Rows(t, log, "session.tool_called"); len(called) != 1 || !strings.HasPrefix(called[0], call) ||
+		!strings.Contains(called[0], `"of":"`+id+`"`) {
 		t.Errorf("the log has %q before the answer", called)
 	}
 	if again := resume(t, p, id); len(again.Calls) != 1 || again.Calls[0].ID != call {
@@ -69,7 +71,8 @@ func TestToolCalls(t *testing.T) {
 	if len(answered) != 1 || !strings.Contains(answered[0], `"ended":"ok"`) || !strings.Contains(answered[0], `"answer_bytes":30`) {
 		t.Errorf("the log has %q of the answer", answered)
 	}
-	if all := strings.Join(append(pipelinetest.Rows(t, log, "execution.captured"), answered...), "\n"); strings.Contains(all, "abc123def456ghi") || !strings.Contains(all, `REDACTED***\",2]`) {
+	if all := strings.Join(append(pipelinetest.Rows(t, log, "execution.captured"), answered...), "\n"); strings.Contains(all,
+		"abc123def456ghi") || !strings.Contains(all, `REDACTED***\",2]`) {
 		t.Errorf("captured: %s", all)
 	}
 }
@@ -80,7 +83,8 @@ func TestToolCallsFail(t *testing.T) {
 	caught := "from tools import search, ToolError\ntry: search('x')\nexcept ToolError as e: caught = str(e)\ncaught"
 	id := startJob(t, p, s, caught)
 	j := resume(t, p, id)
-	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[0].ID, Error: "no index"}); j.Result == nil || j.Result.Value["text/plain"] != "'no index'" {
+	if j = resume(t, p, id, run.ToolResult{ID: j.Calls[0].ID, Error: "no index"}); j.Result == nil ||
+		j.Result.Value["text/plain"] != "'no index'" {
 		t.Errorf("an error: %+v", j.Result)
 	}
 	id = startJob(t, p, s, caught)
@@ -114,7 +118,8 @@ func TestToolCallsFail(t *testing.T) {
 func TestToolCallsMany(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	s := pipelinetest.Open(t, p, session.New{Language: "node", Tools: []session.Tool{searchTool}})
-	id := startJob(t, p, s, "const { search } = require('tools'); (await Promise.all([1, 2, 3].map((n) => search({ n })))).map((a) => a.n).join()")
+	id := startJob(t, p, s, "const { search } = require('tools'); (await Promise.all([1, 2, 3].map((n) => search({ n })))).map((a) => "+
+		"a.n).join()")
 	j := resume(t, p, id)
 	for len(j.Calls) < 3 {
 		j = resume(t, p, id)

@@ -17,7 +17,8 @@ func TestUnknownTokensInSessions(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.UnknownTokens = pipeline.UnknownMask })
 	s := pipelinetest.Open(t, p, session.New{})
 	token := "'" + stranger[:9] + "' + '" + stranger[9:] + "'"
-	for _, code := range []string{"t = " + token, "t", "display({'text/html': t}, raw=True)", "raise ValueError(t)", "type(t, (), {})()", "print(t)"} {
+	for _, code := range []string{"t = " + token, "t", "display({'text/html': t}, raw=True)", "raise ValueError(t)", "type(t, (), {})()",
+		"print(t)"} {
 		res := pipelinetest.Cell(t, p, s.ID, code, nil)
 		reported, _ := json.Marshal(res)
 		if strings.Contains(string(reported), stranger) {

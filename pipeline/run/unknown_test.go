@@ -17,7 +17,8 @@ func TestUnknownTokens(t *testing.T) {
 	for _, tt := range []struct {
 		policy                     string
 		visible, notified, withhed bool
-	}{{"", true, true, false}, {pipeline.UnknownWarn, true, true, false}, {pipeline.UnknownMask, false, true, true}, {pipeline.UnknownOff, true, false, false}} {
+	}{{"", true, true, false}, {pipeline.UnknownWarn, true, true, false}, {pipeline.UnknownMask, false, true, true},
+		{pipeline.UnknownOff, true, false, false}} {
 		t.Run("policy "+tt.policy, func(t *testing.T) {
 			r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.UnknownTokens = tt.policy })
 			dir := t.TempDir()

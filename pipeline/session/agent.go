@@ -56,7 +56,8 @@ func CleanEntry(s *Session, e guest.Entry) guest.Entry {
 }
 
 // WithAgent calls do with the agent of a session, and the path for a name there.
-func WithAgent(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, do func(s *Session, c *guest.Client, file string) error) error {
+func WithAgent(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string,
+	do func(s *Session, c *guest.Client, file string) error) error {
 	s, err := FindSession(p, namespace, id)
 	if err != nil {
 		return err

@@ -35,12 +35,14 @@ func (b Bridge) Subject() pipeline.Subject {
 
 func (b Bridge) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.NoAnswer], error) {
 	b.As = cmp.Or(b.As, b.Key)
-	w := &bridging{Change: pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend}, RowKind: "session.bridged"}, Bridge: b}
+	w := &bridging{Change: pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend},
+		RowKind: "session.bridged"}, Bridge: b}
 	w.Do = func(ctx context.Context) (none pipeline.NoAnswer, _ error) {
 		ctx, cancel := context.WithTimeout(ctx, pipeline.FinishTimeout)
 		defer cancel()
 		if err := w.guard.Kernel().Set(ctx, b.As, w.Value); err != nil {
-			return none, pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a valid name of the language"))
+			return none, pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("set %q: %v", b.As, err),
+				bridgeRemedy(err, "choose a valid name of the language"))
 		}
 		return none, nil
 	}
@@ -63,7 +65,8 @@ func (b *bridging) Acquire(ctx context.Context) (err error) {
 	}
 	switch {
 	case len(b.Value) > maxBridged:
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(b.Value), maxBridged>>20), "write it to a file, and pass that as an input")
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(b.Value), maxBridged>>20),
+			"write it to a file, and pass that as an input")
 	case !json.Valid(b.Value):
 		return pipeline.Refuse(pipeline.StageValidate, "the value is not JSON", "")
 	}
@@ -78,7 +81,8 @@ func (b *bridging) Acquire(ctx context.Context) (err error) {
 	b.Leases = s.Leases()
 	info := s.Info()
 	b.Outcome.Language, b.Outcome.Backend, b.Outcome.Profile = info.Language, info.Backend, info.Profile
-	b.Change.Facts = pipeline.Facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(b.Value), "value_sha256": pipeline.Hash(b.Value)}
+	b.Change.Facts = pipeline.Facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(b.Value),
+		"value_sha256": pipeline.Hash(b.Value)}
 	return nil
 }
 
@@ -100,7 +104,8 @@ func readBridged(ctx context.Context, r *pipeline.Run, b Bridge) (json.RawMessag
 		if e := lacksVariable(ctx, s, guard.Kernel(), b); e != nil {
 			return nil, e
 		}
-		return nil, pipeline.Refuse(pipeline.StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), bridgeRemedy(err, "use a value that can be written as JSON"))
+		return nil, pipeline.Refuse(pipeline.StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)),
+			bridgeRemedy(err, "use a value that can be written as JSON"))
 	}
 	return json.RawMessage(s.Redact(string(value))), nil
 }
@@ -131,5 +136,6 @@ func lacksVariable(ctx context.Context, s *Session, k *kernel.Kernel, b Bridge) 
 	if len(all) > limit {
 		do = append(do, " or one of ", len(all)-limit, " more, which ", remedy.Inspect, " lists")
 	}
-	return pipeline.Refuse(pipeline.StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, safetext.Clip(b.Key, 200))), do.Clean(s.Redact)...)
+	return pipeline.Refuse(pipeline.StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, safetext.Clip(b.Key, 200))),
+		do.Clean(s.Redact)...)
 }

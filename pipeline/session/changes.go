@@ -40,7 +40,8 @@ func (q lastProposal) Subject() pipeline.Subject {
 func (q lastProposal) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[*changes.Set], error) {
 	info := q.Info()
 	if q.plan.View == nil {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "the session has no workspace that it could change", "start one with ", remedy.Workspace)
+		return nil, pipeline.Refuse(pipeline.StageValidate, "the session has no workspace that it could change", "start one with ",
+			remedy.Workspace)
 	}
 	r.Leases, r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = q.Leases(), info.Language, info.Backend, info.Profile
 	r.Facts["tool"], r.Facts["what"] = r.Outcome.Name, q.plan.View.Dir

@@ -40,7 +40,8 @@ func (q NewContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Co
 	return PlanInside(r, q.Session, "session.context", row, func(ctx context.Context, s *Session) (Context, error) {
 		made, err := s.NewContext(ctx, c, q.Env)
 		if err != nil && q.Dir != "" && strings.Contains(err.Error(), "chdir ") {
-			err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it first")
+			err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir),
+				"create it first")
 		}
 		return made, err
 	})
@@ -64,13 +65,15 @@ func (q EndContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pi
 	if q.Restart {
 		action, do = "restart", func(ctx context.Context, s *Session) error { return s.RestartContext(ctx, q.Context) }
 	}
-	return PlanInside(r, q.Session, "session.context", pipeline.Facts{"action": action, "context": q.Context}, func(ctx context.Context, s *Session) (pipeline.NoAnswer, error) {
-		return pipeline.NoAnswer{}, do(ctx, s)
-	})
+	return PlanInside(r, q.Session, "session.context", pipeline.Facts{"action": action, "context": q.Context},
+		func(ctx context.Context, s *Session) (pipeline.NoAnswer, error) {
+			return pipeline.NoAnswer{}, do(ctx, s)
+		})
 }
 
 // PlanInside plans a change inside a session. more are additional facts for its row.
-func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do func(context.Context, *Session) (T, error)) (pipeline.Action[T], error) {
+func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do func(context.Context, *Session) (T, error)) (
+	pipeline.Action[T], error) {
 	s, err := FindSession(r.Pipeline, r.Outcome.Namespace, id)
 	if err != nil {
 		return nil, err

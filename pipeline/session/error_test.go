@@ -32,8 +32,10 @@ func TestPublicText(t *testing.T) {
 
 // TestFewLeft: who has reached a limit of the kernel reads which one, and how to raise it.
 func TestFewLeft(t *testing.T) {
-	for errno, want := range map[syscall.Errno]string{syscall.EMFILE: pipeline.RaiseFileLimit, syscall.EAGAIN: pipeline.RaiseProcessLimit, syscall.EINVAL: ""} {
-		e := pipeline.WrapError(pipeline.StageBackend, fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: errno}))
+	for errno, want := range map[syscall.Errno]string{syscall.EMFILE: pipeline.RaiseFileLimit, syscall.EAGAIN: pipeline.RaiseProcessLimit,
+		syscall.EINVAL: ""} {
+		e := pipeline.WrapError(pipeline.StageBackend, fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe",
+			Err: errno}))
 		if got := e.Remedy.String(); got != want {
 			t.Errorf("%v: %q, want %q", errno, got, want)
 		}

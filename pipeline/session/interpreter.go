@@ -87,7 +87,8 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 		return kernel.Start(ctx, sandbox, language, as)
 	}
 	wall := s.Info().Limits.Wall
-	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)), fmt.Errorf("it was not ready after %g seconds, the time limit of a cell", wall))
+	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)),
+		fmt.Errorf("it was not ready after %g seconds, the time limit of a cell", wall))
 	defer cancel()
 	k, err := kernel.StartCustom(within, sandbox, own, as)
 	if err != nil && ctx.Err() == nil {
@@ -98,7 +99,8 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 
 // startBeside starts the kernel of an additional interpreter.
 func (s *Session) startBeside(ctx context.Context, in *interpreter) error {
-	k, err := s.startKernel(ctx, s.Sandbox(), in.Language, backends.Command{Dir: in.Dir, Env: slices.Concat(s.plan.Env, in.env), Endless: true})
+	k, err := s.startKernel(ctx, s.Sandbox(), in.Language, backends.Command{Dir: in.Dir, Env: slices.Concat(s.plan.Env, in.env),
+		Endless: true})
 	if err != nil {
 		if over := s.EndedError(); over != nil {
 			return over

@@ -38,14 +38,15 @@ func (q NewLimits) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pip
 			return nil, pipeline.Refuse(pipeline.StageValidate, "the disk limit of an existing session can't be changed", "create a new session")
 		}
 	}
-	return &pipeline.Change[pipeline.Bounds]{Task: pipeline.Task[pipeline.Bounds]{Run: r, Stage: pipeline.StageBackend, Do: func(context.Context) (pipeline.Bounds, error) {
-		if s != nil {
-			return changeSession(s, q.Bounds)
-		}
-		p.NamespaceLimits.Set(namespace, q.Bounds)
-		now, _ := p.LimitsInForce(namespace)
-		return now, nil
-	}}, RowKind: "limits.changed", Facts: pipeline.Facts{"session": q.Session, "limits": pipeline.LimitsOf(q.Bounds)}}, nil
+	return &pipeline.Change[pipeline.Bounds]{Task: pipeline.Task[pipeline.Bounds]{Run: r, Stage: pipeline.StageBackend,
+		Do: func(context.Context) (pipeline.Bounds, error) {
+			if s != nil {
+				return changeSession(s, q.Bounds)
+			}
+			p.NamespaceLimits.Set(namespace, q.Bounds)
+			now, _ := p.LimitsInForce(namespace)
+			return now, nil
+		}}, RowKind: "limits.changed", Facts: pipeline.Facts{"session": q.Session, "limits": pipeline.LimitsOf(q.Bounds)}}, nil
 }
 
 // changeSession changes the limits of a living session, and returns those in force.

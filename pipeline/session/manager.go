@@ -53,7 +53,8 @@ type Config struct {
 }
 
 // Defaults are the bounds that apply if the operator sets none.
-var Defaults = Config{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedBytes: 4 << 30, Idle: 30 * time.Minute, MaxIdle: 24 * time.Hour, Lifetime: 24 * time.Hour}
+var Defaults = Config{PerNamespace: 64, PerIdentity: 256, Total: 1024, PausedBytes: 4 << 30, Idle: 30 * time.Minute,
+	MaxIdle: 24 * time.Hour, Lifetime: 24 * time.Hour}
 
 // Errors that a caller may match.
 var (
@@ -81,7 +82,8 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[startingSession]int{}, stop: make(chan struct{}), lists: guest.NewListSlots()}
+	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[startingSession]int{}, stop: make(chan struct{}),
+		lists: guest.NewListSlots()}
 	k.reaping.Go(k.reap)
 	return k
 }
@@ -125,7 +127,8 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 }
 
 // Open starts a session in the sandbox that start returns, and then calls ready. If ready fails, the session ends.
-func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
+func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info,
+	error) {
 	p.Leases = cmp.Or(p.Leases, &vault.LeaseSet{})
 	s := &Session{manager: k, build: start, plan: p, info: p.Info, more: map[string]*interpreter{},
 		interpreter: interpreter{Context: Context{Language: p.Info.Language}, sem: make(chan struct{}, 1)}, guests: newGuests(),

@@ -23,7 +23,8 @@ func TestReschedule(t *testing.T) {
 		want    float64 // seconds
 		refused bool
 	}{
-		{20, false, 1200, false}, {5, false, 300, false}, {2, true, 300, false}, {30, true, 1800, false}, {60, false, 3600, false}, {61, false, 3600, true},
+		{20, false, 1200, false}, {5, false, 300, false}, {2, true, 300, false}, {30, true, 1800, false}, {60, false, 3600, false},
+		{61, false, 3600, true},
 		{10, false, 600, false}, {600, true, 3600, false}, {-1, false, 0, false},
 	} {
 		err := k.Reschedule(s, began.Add(time.Duration(tt.minutes)*time.Minute), tt.extend)

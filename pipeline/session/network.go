@@ -41,11 +41,13 @@ var reserved = []string{"host", "content-length", "transfer-encoding", "connecti
 // check refuses rules that can't be enforced.
 func (n Network) check() error {
 	if len(n.Deny) > MaxDenied || len(n.Headers) > MaxHeaders {
-		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("a session has at most %d rules about addresses and %d about headers", MaxDenied, MaxHeaders), "")
+		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("a session has at most %d rules about addresses and %d about headers", MaxDenied,
+			MaxHeaders), "")
 	}
 	for _, h := range n.Headers {
 		if _, err := egress.NewPolicy([]string{h.Host}, nil); err != nil {
-			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("rule for the header %.100q: %v", h.Name, err), "name hosts like api.example.com")
+			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("rule for the header %.100q: %v", h.Name, err),
+				"name hosts like api.example.com")
 		}
 		if !httpguts.ValidHeaderFieldName(h.Name) || slices.Contains(reserved, strings.ToLower(h.Name)) {
 			return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("%.100q is not a header that a rule can set", h.Name), "")
@@ -99,7 +101,8 @@ func (q SetNetwork) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pi
 		return nil, pipeline.Refuse(pipeline.StageEgress, "the session was created with a fixed network", "create another session")
 	}
 	w.Open = true
-	c := &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageEgress}, RowKind: SessionNetwork, Facts: pipeline.Facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
+	c := &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageEgress},
+		RowKind: SessionNetwork, Facts: pipeline.Facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
 	c.Do = func(context.Context) (pipeline.NoAnswer, error) { return pipeline.NoAnswer{}, q.apply(r, s, w.Within) }
 	return c, nil
 }
@@ -113,7 +116,8 @@ func (q SetNetwork) apply(r *pipeline.Run, s *Session, within *egress.Policy) er
 		leased += len(l.Names())
 	}
 	if len(q.Headers) > 0 && leased > MaxLeased {
-		return pipeline.Refuse(pipeline.StageVault, fmt.Sprintf("the session has used more than %d header values, with those of replaced rules", MaxLeased), "create another session")
+		return pipeline.Refuse(pipeline.StageVault, fmt.Sprintf("the session has used more than %d header values, with those of replaced rules",
+			MaxLeased), "create another session")
 	}
 	l, names, err := q.lease(r.Pipeline.Config.Vault, r.Outcome.ID)
 	if err != nil {

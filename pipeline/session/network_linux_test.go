@@ -80,7 +80,8 @@ for n in "a.test", "b.test", "c.test":
 		want string // what is reached then
 		bad  bool
 	}{
-		{session.Network{Allow: []string{"b.test"}}, "b", false}, {session.Network{}, "ab", false}, {session.Network{Allow: []string{"c.test"}}, "ab", true},
+		{session.Network{Allow: []string{"b.test"}}, "b", false}, {session.Network{}, "ab", false}, {session.Network{Allow: []string{"c.test"}},
+			"ab", true},
 		{session.Network{Allow: []string{}}, "", false},
 	} {
 		if err := set(c.Network); (err != nil) != c.bad {
@@ -95,7 +96,8 @@ for n in "a.test", "b.test", "c.test":
 	}); err != nil || strings.Contains(res.Stdout, secret) {
 		t.Errorf("a header's value is shown: %q, %v", res.Stdout, err)
 	}
-	if _, _, err := pipeline.Do(t.Context(), p, session.SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err, session.ErrUnknown) {
+	if _, _, err := pipeline.Do(t.Context(), p, session.SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err,
+		session.ErrUnknown) {
 		t.Errorf("of another namespace: %v", err)
 	}
 	rows := 0
@@ -233,15 +235,17 @@ func TestSlowDisplay(t *testing.T) {
 	reads, done := make(chan struct{}), make(chan error, 1)
 	read := sync.OnceFunc(func() { close(reads) })
 	t.Cleanup(read)
-	code := "class P:\n  def __init__(s, n): s.n = n\n  def __repr__(s): return str(s.n)\n  def _repr_html_(s): return 'large'\nfor n in range(100): display(P(n))"
+	code := "class P:\n  def __init__(s, n): s.n = n\n  def __repr__(s): return str(s.n)\n  def _repr_html_(s): return 'large'\nfor n in " +
+		"range(100): display(P(n))"
 	go func() {
-		_, res, err := pipeline.Do(t.Context(), p, run.Request{Where: run.Where{Session: opened.ID}, Code: []byte(code), Streams: run.Streams{Display: func(b kernel.Bundle) {
-			<-reads
-			got = append(got, b["text/plain"])
-			if b["text/html"] == "" {
-				t.Error("the caller lacks a form of it")
-			}
-		}}})
+		_, res, err := pipeline.Do(t.Context(), p, run.Request{Where: run.Where{Session: opened.ID}, Code: []byte(code),
+			Streams: run.Streams{Display: func(b kernel.Bundle) {
+				<-reads
+				got = append(got, b["text/plain"])
+				if b["text/html"] == "" {
+					t.Error("the caller lacks a form of it")
+				}
+			}}})
 		for i, b := range res.Displays {
 			if len(b) != 1 || b["text/plain"] != want[i] {
 				t.Errorf("the result keeps %v", b)

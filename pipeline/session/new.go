@@ -121,14 +121,15 @@ func (q New) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 		}
 		r.Releases = append(r.Releases, func() { stateOf(r.Pipeline).paused.returnFiles(files) })
 	}
-	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageBackend, Slots: c.limits.Limits, Do: func(ctx context.Context) (Info, error) {
-		info, err := openConnected(ctx, r, q, c, out, held)
-		opened = err == nil
-		if err == nil && files != nil {
-			err = restore(ctx, r, info, files)
-		}
-		return info, err
-	}}}, nil
+	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageBackend, Slots: c.limits.Limits,
+		Do: func(ctx context.Context) (Info, error) {
+			info, err := openConnected(ctx, r, q, c, out, held)
+			opened = err == nil
+			if err == nil && files != nil {
+				err = restore(ctx, r, info, files)
+			}
+			return info, err
+		}}}, nil
 }
 
 // rememberClosed is the time for which a backend that could not provide a gateway is not tried again for sessions
@@ -175,7 +176,8 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 		Info: Info{
 			ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Language: c.language, Backend: c.Backend.Name(), Profile: c.Profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: pipeline.LimitsOf(c.limits),
-			Bare: q.Bare, Home: q.Home, Pause: q.Pause, InWorkspace: InWorkspace{Workspace: q.Project}, Owner: pipeline.CallerFrom(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
+			Bare: q.Bare, Home: q.Home, Pause: q.Pause, InWorkspace: InWorkspace{Workspace: q.Project}, Owner: pipeline.CallerFrom(ctx).Identity,
+			Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
 		},
 		Env:   slices.Concat(view.Env, reach, q.Git.Or(r.Pipeline.Config.Git).Env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
@@ -246,12 +248,14 @@ type sessionPlan struct {
 
 // checkSession validates a request for a session.
 func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
-	wrong := cmp.Or(pipeline.CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace), containment.CheckEnv(slices.Concat(q.Env, q.Git.Env()), nil), checkMetadata(q.Metadata))
+	wrong := cmp.Or(pipeline.CheckIDAndNamespace(r.Outcome.ID, r.Outcome.Namespace), containment.CheckEnv(slices.Concat(q.Env, q.Git.Env()),
+		nil), checkMetadata(q.Metadata))
 	if wrong != nil {
 		return c, wrong
 	}
 	if max(len(q.Git.Name), len(q.Git.Email)) > pipeline.MaxGitField {
-		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or email of the commit author has more than %d bytes", pipeline.MaxGitField), "use a shorter one")
+		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or email of the commit author has more than %d bytes",
+			pipeline.MaxGitField), "use a shorter one")
 	}
 	if c.Containment, err = containment.Choose(r.Pipeline, q.Backend, q.Profile, nil); err != nil {
 		return c, err
@@ -269,7 +273,8 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 			return c, err
 		}
 		if q.Pause || q.Files != "" {
-			return c, pipeline.Refuse(pipeline.StageValidate, "a session in a workspace can't be paused or have the files of another one", "start it without one of the two")
+			return c, pipeline.Refuse(pipeline.StageValidate, "a session in a workspace can't be paused or have the files of another one",
+				"start it without one of the two")
 		}
 		c.mounts = slices.Concat(c.mounts, c.project.Mounts())
 		if err := containment.Overlap(r.Pipeline, append(slices.Clone(c.mounts), c.project.Mount()), nil); err != nil {
@@ -309,9 +314,10 @@ func (q End) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageValidate, Do: func(ctx context.Context) (Info, error) {
-		return endSession(ctx, r, s, "closed")
-	}}}, nil
+	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageValidate,
+		Do: func(ctx context.Context) (Info, error) {
+			return endSession(ctx, r, s, "closed")
+		}}}, nil
 }
 
 // endSession ends a session, and records the caller in the row of its end.
@@ -351,14 +357,16 @@ func Enqueue(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ..
 // sessionEnded records the end of a session, whatever caused it.
 func sessionEnded(p *pipeline.Pipeline, info Info) {
 	p.ForgetApprovals(info.ID)
-	data := pipeline.Facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
+	data := pipeline.Facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells,
+		"restarts": len(info.Restarts)}
 	pipeline.Caller{By: info.By, User: info.User, Identity: info.Identity}.AddTo(data)
 	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
 	defer cancel()
 	if p.Config.Audit == nil {
 		return
 	}
-	_, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data, Late: true})
+	_, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data,
+		Late: true})
 	p.PublishEvent(event.SessionKilled, info.ID, info.Namespace, data)
 	if asked, is := stateOf(p).ends.Load(info.ID); is && err != nil {
 		asked.(*atomic.Bool).Store(true)

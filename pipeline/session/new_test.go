@@ -32,7 +32,8 @@ const await = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)
 func TestSessionKeepsWhatCellsLeave(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	s := pipelinetest.Open(t, p, session.New{})
-	if res := pipelinetest.Cell(t, p, s.ID, "x = 41\nopen('left', 'w').write('file')", nil); res.Ended != "ok" || len(res.Artifacts) != 1 || res.Artifacts[0].Name != "left" {
+	if res := pipelinetest.Cell(t, p, s.ID, "x = 41\nopen('left', 'w').write('file')", nil); res.Ended != "ok" || len(res.Artifacts) != 1 ||
+		res.Artifacts[0].Name != "left" {
 		t.Fatalf("got %s %+v %s", res.Ended, res.Artifacts, res.Stderr)
 	}
 	res := pipelinetest.Cell(t, p, s.ID, "print('hello'); x + 1", nil)
@@ -78,7 +79,8 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 		{"exit", "import os; os._exit(3)", backends.EndedExit, "code 3"},
 		{"signal", "import os; os.kill(os.getpid(), 11)", backends.EndedSignal, "SIGSEGV"},
 		{"memory", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]", backends.EndedOOM, "memory"},
-		{"stubborn", "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: pass", backends.EndedTimeout, "killed"},
+		{"stubborn", "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: pass", backends.EndedTimeout,
+			"killed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := pipelinetest.Open(t, p, session.New{Limits: pipeline.Bounds{Limits: backends.Limits{RAM: 200 << 20}}})
@@ -102,7 +104,8 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 	}
 	t.Run("between cells", func(t *testing.T) {
 		s := pipelinetest.Open(t, p, session.New{})
-		pipelinetest.Cell(t, p, s.ID, "import threading\ndef end():\n  "+strings.ReplaceAll(await, "\n", "\n  ")+"os._exit(9)\nthreading.Thread(target=end).start()", nil)
+		pipelinetest.Cell(t, p, s.ID, "import threading\ndef end():\n  "+strings.ReplaceAll(await, "\n", "\n  ")+
+			"os._exit(9)\nthreading.Thread(target=end).start()", nil)
 		retained, err := session.FindSession(p, "", s.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -125,17 +128,21 @@ func TestSessionIsWalled(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	a, b := pipelinetest.Open(t, p, session.New{}), pipelinetest.Open(t, p, session.New{})
 	pipelinetest.Cell(t, p, a.ID, "secret = 'of a'; open('/tmp/a', 'w').write('x'); open('a', 'w').write('x')", nil)
-	res := pipelinetest.Cell(t, p, b.ID, "import os; print('secret' in globals(), os.listdir('/tmp'), os.listdir('.'), len([d for d in os.listdir('/proc') if d.isdigit()]) < 4)", nil)
+	res := pipelinetest.Cell(t, p, b.ID, "import os; print('secret' in globals(), os.listdir('/tmp'), os.listdir('.'), len([d for d in "+
+		"os.listdir('/proc') if d.isdigit()]) < 4)", nil)
 	if res.Stdout != "False [] [] True\n" {
 		t.Errorf("b sees %q %s", res.Stdout, res.Stderr)
 	}
 	for name, q := range map[string]run.Request{
-		"another namespace":      {Where: run.Where{Session: a.ID}, Namespace: "other", Code: []byte("1")},
-		"unknown":                {Where: run.Where{Session: "nonsense"}, Code: []byte("1")},
-		"another language":       {Where: run.Where{Session: a.ID}, Language: "node", Code: []byte("1")},
-		"a mount":                {Where: run.Where{Session: a.ID}, Code: []byte("1"), HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: "/etc", Inside: "/x"}}}},
-		"more memory":            {Where: run.Where{Session: a.ID}, Code: []byte("1"), Bounds: pipeline.Bounds{Limits: backends.Limits{RAM: 1 << 30}}},
-		"more time than the cap": {Where: run.Where{Session: a.ID}, Code: []byte("1"), Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 1000 * time.Hour}}},
+		"another namespace": {Where: run.Where{Session: a.ID}, Namespace: "other", Code: []byte("1")},
+		"unknown":           {Where: run.Where{Session: "nonsense"}, Code: []byte("1")},
+		"another language":  {Where: run.Where{Session: a.ID}, Language: "node", Code: []byte("1")},
+		"a mount": {Where: run.Where{Session: a.ID}, Code: []byte("1"),
+			HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: "/etc", Inside: "/x"}}}},
+		"more memory": {Where: run.Where{Session: a.ID}, Code: []byte("1"),
+			Bounds: pipeline.Bounds{Limits: backends.Limits{RAM: 1 << 30}}},
+		"more time than the cap": {Where: run.Where{Session: a.ID}, Code: []byte("1"),
+			Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 1000 * time.Hour}}},
 	} {
 		if _, _, err := pipeline.Do(t.Context(), p, q); !pipelinetest.Stopped(t, err).Denied {
 			t.Errorf("%s: %v", name, err)

@@ -35,25 +35,26 @@ func (q Pause) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], 
 		return nil, err
 	}
 	running := Programs(r.Pipeline, q.Namespace, q.Session)
-	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (last Info, _ error) {
-		for _, program := range running {
-			_ = program.Signal(syscall.SIGKILL)
-			<-program.Done()
-		}
-		for _, c := range s.Contexts() {
-			if err := s.EndContext(c.ID); err != nil {
+	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageBackend,
+		Do: func(ctx context.Context) (last Info, _ error) {
+			for _, program := range running {
+				_ = program.Signal(syscall.SIGKILL)
+				<-program.Done()
+			}
+			for _, c := range s.Contexts() {
+				if err := s.EndContext(c.ID); err != nil {
+					return last, err
+				}
+			}
+			if err := keepFiles(ctx, r.Pipeline, s, &savedFiles{id: q.Session}); err != nil {
 				return last, err
 			}
-		}
-		if err := keepFiles(ctx, r.Pipeline, s, &savedFiles{id: q.Session}); err != nil {
+			last, err := endSession(ctx, r, s, "paused")
+			if err != nil {
+				stateOf(r.Pipeline).paused.drop(q.Session)
+			}
 			return last, err
-		}
-		last, err := endSession(ctx, r, s, "paused")
-		if err != nil {
-			stateOf(r.Pipeline).paused.drop(q.Session)
-		}
-		return last, err
-	}}, RowKind: "session.paused", Facts: pipeline.Facts{"session": q.Session}}, nil
+		}}, RowKind: "session.paused", Facts: pipeline.Facts{"session": q.Session}}, nil
 }
 
 // planKeeping finds a session whose files are to be kept. With memory it refuses while programs run.
@@ -64,8 +65,10 @@ func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, 
 	}
 	info := s.Info()
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile, r.Leases = info.Language, info.Backend, info.Profile, s.Leases()
-	if memory && (len(Programs(r.Pipeline, namespace, id)) > 0 || len(s.Contexts()) > 0 || !info.Bare || s.Sandbox().Usage().Processes > idleProcesses) {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "programs are running in the session, and their memory can't be kept", "end them first, or keep only the files")
+	if memory && (len(Programs(r.Pipeline, namespace, id)) > 0 || len(s.Contexts()) > 0 || !info.Bare ||
+		s.Sandbox().Usage().Processes > idleProcesses) {
+		return nil, pipeline.Refuse(pipeline.StageValidate, "programs are running in the session, and their memory can't be kept",
+			"end them first, or keep only the files")
 	}
 	return s, nil
 }
@@ -84,9 +87,10 @@ func (q Snapshot) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipe
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (pipeline.NoAnswer, error) {
-		return pipeline.NoAnswer{}, keepFiles(ctx, r.Pipeline, s, &savedFiles{id: r.Outcome.ID, snapshot: true})
-	}}, RowKind: "session.snapshot", Facts: pipeline.Facts{"session": q.Session, "snapshot": r.Outcome.ID}}, nil
+	return &pipeline.Change[pipeline.NoAnswer]{Task: pipeline.Task[pipeline.NoAnswer]{Run: r, Stage: pipeline.StageBackend,
+		Do: func(ctx context.Context) (pipeline.NoAnswer, error) {
+			return pipeline.NoAnswer{}, keepFiles(ctx, r.Pipeline, s, &savedFiles{id: r.Outcome.ID, snapshot: true})
+		}}, RowKind: "session.snapshot", Facts: pipeline.Facts{"session": q.Session, "snapshot": r.Outcome.ID}}, nil
 }
 
 // idleProcesses is the number of processes of a session in which no program runs: our init and our agent.
@@ -155,7 +159,8 @@ func (f *filling) Read(b []byte) (int, error) {
 func (f *filling) undo() { f.all.Add(-f.size) }
 
 func tooMany(most int64) error {
-	return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the files exceed the %d MB left for paused files", max(0, most)>>20), "remove some of them")
+	return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the files exceed the %d MB left for paused files", max(0, most)>>20),
+		"remove some of them")
 }
 
 // MaxTarSize returns the maximum size of a tar of so many bytes of files.
@@ -163,7 +168,8 @@ func MaxTarSize(disk int64) int64 { return 2*disk + 16<<20 }
 
 // SpoolUnnamed copies content to an unnamed file of the server. It fails if content has more than most bytes, or a
 // secret.
-func SpoolUnnamed(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
+func SpoolUnnamed(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string,
+	err error) {
 	dir, err := containment.TempDir(p.Config.Temp)
 	if err != nil {
 		return nil, 0, "", err
@@ -211,7 +217,8 @@ func (s *paused) add(k *savedFiles, most Config, expired func()) error {
 	}
 	if n >= most.PerNamespace {
 		k.file.Close()
-		return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the namespace has %d paused sessions and snapshots, the maximum", n), "end a paused session, or remove a snapshot")
+		return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the namespace has %d paused sessions and snapshots, the maximum", n),
+			"end a paused session, or remove a snapshot")
 	}
 	s.all[k.id] = k
 	k.timer = time.AfterFunc(most.Lifetime, expired)
@@ -268,7 +275,8 @@ func forgetFiles(p *pipeline.Pipeline, id, why string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
 	defer cancel()
-	_ = p.RecordRow(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum}) // there is no caller to get the error
+	// there is no caller to get the error
+	_ = p.RecordRow(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum})
 }
 
 // sessionForgotten is the kind of row that records the loss of a paused session's files.

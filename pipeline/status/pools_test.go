@@ -64,10 +64,12 @@ func TestPoolsAreAddedUpByLanguage(t *testing.T) {
 	r.Backend.Ready = []backends.Pool{
 		{Language: "python", RAM: 512 << 20, Ready: 2, Memory: 100, Hits: 8, Misses: 1, Cold: map[string]int64{"none was ready": 1}},
 		{Language: "node", RAM: 512 << 20, Ready: 1, Memory: 50},
-		{Language: "python", RAM: 64 << 20, Ready: 1, Memory: 10, Hits: 1, Misses: 2, Cold: map[string]int64{"none was ready": 1, "PYTHONPATH is set": 1}},
+		{Language: "python", RAM: 64 << 20, Ready: 1, Memory: 10, Hits: 1, Misses: 2, Cold: map[string]int64{"none was ready": 1,
+			"PYTHONPATH is set": 1}},
 	}
 	want := []Pool{
-		{Backend: "double", Pool: backends.Pool{Language: "python", Ready: 3, Memory: 110, Hits: 9, Misses: 3, Cold: map[string]int64{"none was ready": 2, "PYTHONPATH is set": 1}}},
+		{Backend: "double", Pool: backends.Pool{Language: "python", Ready: 3, Memory: 110, Hits: 9, Misses: 3,
+			Cold: map[string]int64{"none was ready": 2, "PYTHONPATH is set": 1}}},
 		{Backend: "double", Pool: backends.Pool{Language: "node", Ready: 1, Memory: 50}},
 	}
 	got := Now(r.Pipeline).Pools

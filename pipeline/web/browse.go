@@ -120,7 +120,8 @@ func (b *browsing) checkContained() error {
 	}
 	if b.Base == "landlock" {
 		return &pipeline.Error{Stage: pipeline.StageEgress, Layer: backends.LayerNet, Denied: true,
-			Reason: "the profile landlock has no network namespace for egress, which a browser needs", Remedy: pipeline.Remedy{"use the profile hardened"}}
+			Reason: "the profile landlock has no network namespace for egress, which a browser needs",
+			Remedy: pipeline.Remedy{"use the profile hardened"}}
 	}
 	limits, err := browserLimits(b.Pipeline.Config.Caps)
 	if err != nil {
@@ -145,7 +146,8 @@ func browserLimits(caps pipeline.Bounds) (backends.Limits, error) {
 	got := pipeline.Bounds{Limits: want}.AtMost(caps)
 	for _, l := range pipeline.AllBounds {
 		if l.Get(got) < l.Get(least) && l.Get(least) > 0 {
-			return want, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a browser needs %s %s, but the operator's cap is %s", pipeline.FormatNumber(l.Get(least)), l.Unit, pipeline.FormatNumber(l.Get(got))),
+			return want, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("a browser needs %s %s, but the operator's cap is %s",
+				pipeline.FormatNumber(l.Get(least)), l.Unit, pipeline.FormatNumber(l.Get(got))),
 				remedy.Raise.With("caps."+l.Name))
 		}
 	}

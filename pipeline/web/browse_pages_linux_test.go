@@ -62,11 +62,13 @@ func TestBrowseWaitsFor(t *testing.T) {
 	p, _, _, w := newPages(t, nil)
 	at := onePage(w, t, p, `<title>Slow</title><p>early</p><script>setTimeout(() => {
 		const e = document.createElement("p"); e.className = "content"; e.textContent = "came late"; document.body.append(e)}, 300)</script>`)
-	if got := browse(t, p, Browse{URL: at, WaitFor: "p.content"}); !strings.Contains(got.Stdout, "came late") || got.Late != "" || got.Ended != "ok" {
+	if got := browse(t, p, Browse{URL: at, WaitFor: "p.content"}); !strings.Contains(got.Stdout, "came late") || got.Late != "" ||
+		got.Ended != "ok" {
 		t.Errorf("got %q, late %q, %s", got.Stdout, got.Late, got.Ended)
 	}
 	got, err := hurried(t, p, Browse{URL: at, WaitFor: "#never"}, "came late")
-	if err != nil || !strings.Contains(got.Stdout, "came late") || !strings.Contains(got.Late, "#never within ") || got.Ended != backends.EndedTimeout {
+	if err != nil || !strings.Contains(got.Stdout, "came late") || !strings.Contains(got.Late, "#never within ") ||
+		got.Ended != backends.EndedTimeout {
 		t.Errorf("got %q, late %q, %s, %v", got.Stdout, got.Late, got.Ended, err)
 	}
 	if _, err := browsePage(t.Context(), p, Browse{URL: at, WaitFor: "p["}); err == nil || !strings.Contains(err.Error(), "CSS selector") {
@@ -119,8 +121,12 @@ async function tell(url) {
 			t.Errorf("%s was reached", name)
 		}
 	}
-	for name, why := range map[string]string{"evil.test": "not among the allowed", "inside.test": "10.1.2.3", "127.0.0.0/8": "no name stands for"} {
-		if !slices.ContainsFunc(got.Egress, func(d egress.Record) bool { return d.Name == name && !d.Allowed && strings.Contains(d.Reason, why) }) {
+	for name, why := range map[string]string{"evil.test": "not among the allowed", "inside.test": "10.1.2.3",
+		"127.0.0.0/8": "no name stands for"} {
+		if !slices.ContainsFunc(got.Egress, func(d egress.Record) bool {
+			return d.Name == name && !d.Allowed &&
+				strings.Contains(d.Reason, why)
+		}) {
 			t.Errorf("%s is not listed as denied: %+v", name, got.Egress)
 		}
 	}
@@ -129,7 +135,8 @@ async function tell(url) {
 		t.Errorf("rows %v", all)
 	}
 	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
-		if err == nil && row.Kind == event.ExecutionCompleted && (!strings.Contains(string(row.Data), "seccomp") || !strings.Contains(string(row.Data), "evil.test")) {
+		if err == nil && row.Kind == event.ExecutionCompleted && (!strings.Contains(string(row.Data), "seccomp") ||
+			!strings.Contains(string(row.Data), "evil.test")) {
 			t.Errorf("%s", row.Data)
 		}
 	}
@@ -211,7 +218,8 @@ func TestBrowseRedirects(t *testing.T) {
 	if got := browse(t, p, Browse{URL: web}); got.URL != to || !strings.Contains(got.Stdout, "arrived") || got.Status != 200 {
 		t.Errorf("got %+v", got)
 	}
-	for _, tt := range [][2]string{{fmt.Sprintf("http://evil.test:%d/", evil), "evil.test: evil.test is not among"}, {"file:///etc/passwd", "UNSAFE_REDIRECT"}, {"http://169.254.169.254/", "ERR_"}} {
+	for _, tt := range [][2]string{{fmt.Sprintf("http://evil.test:%d/", evil), "evil.test: evil.test is not among"},
+		{"file:///etc/passwd", "UNSAFE_REDIRECT"}, {"http://169.254.169.254/", "ERR_"}} {
 		to = tt[0]
 		if _, err := browsePage(t.Context(), p, Browse{URL: web}); err == nil || !strings.Contains(err.Error(), tt[1]) {
 			t.Errorf("%s: %v", to, err)
@@ -263,7 +271,8 @@ func TestBrowseHostile(t *testing.T) {
 	may(p, t, fmt.Sprintf("web.test:%d", port))
 	for path, check := range map[string]func(t *testing.T, got browsedResult, err error){
 		"/alert": func(t *testing.T, got browsedResult, err error) {
-			if err != nil || !strings.Contains(got.Stdout, "before") || got.Late == "" || !strings.Contains(fmt.Sprint(got.Notes), "dialogs were dismissed") {
+			if err != nil || !strings.Contains(got.Stdout, "before") || got.Late == "" ||
+				!strings.Contains(fmt.Sprint(got.Notes), "dialogs were dismissed") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
@@ -330,7 +339,8 @@ func TestBrowseHostile(t *testing.T) {
 	} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
-			q := Browse{URL: fmt.Sprintf("http://web.test:%d%s", port, path), Timeout: 2 * time.Minute, Screenshot: path == "/pending" || path == "/alert", MaxBytes: 50_000}
+			q := Browse{URL: fmt.Sprintf("http://web.test:%d%s", port, path), Timeout: 2 * time.Minute, Screenshot: path == "/pending" ||
+				path == "/alert", MaxBytes: 50_000}
 			endless := map[string]string{"/alert": "before", "/loop": "before", "/pending": "before", "/endless": "part 2", "/hang": ""}
 			if shows, ok := endless[path]; ok {
 				got, err := hurried(t, p, q, shows)
@@ -391,7 +401,8 @@ func TestBrowseLongPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, got.Notes)
 	}
-	if b := img.Bounds(); b.Dx() != browser.Width || b.Dy() != browser.MaxHeight || !strings.Contains(fmt.Sprint(got.Notes), "first 4000 pixels of 11000") {
+	if b := img.Bounds(); b.Dx() != browser.Width || b.Dy() != browser.MaxHeight ||
+		!strings.Contains(fmt.Sprint(got.Notes), "first 4000 pixels of 11000") {
 		t.Errorf("%v %v", b, got.Notes)
 	}
 	if r, g, _, _ := img.At(600, 1500).RGBA(); r != 0 || g>>8 != 0xff {
@@ -468,7 +479,8 @@ func TestBrowseTLS(t *testing.T) {
 	if got := browse(t, p, Browse{URL: "https://" + web + "/"}); !strings.Contains(got.Stdout, "hello") {
 		t.Errorf("%+v", got)
 	}
-	if _, err := browsePage(t.Context(), p, Browse{URL: fmt.Sprintf("https://other.test:%d/", port)}); err == nil || !strings.Contains(err.Error(), "ERR_CERT_COMMON_NAME_INVALID") {
+	if _, err := browsePage(t.Context(), p, Browse{URL: fmt.Sprintf("https://other.test:%d/", port)}); err == nil ||
+		!strings.Contains(err.Error(), "ERR_CERT_COMMON_NAME_INVALID") {
 		t.Errorf("another name: %v", err)
 	}
 }

@@ -46,7 +46,8 @@ func (b *browsing) browse(ctx context.Context) (none Browsed, _ error) {
 	if err := b.unreached(got); err != nil {
 		return none, err
 	}
-	b.Outcome.Ended, b.Outcome.ExitCode, b.Outcome.Signal, b.Outcome.Limit = backends.EndedOK, 0, "", "" // we stopped it after reading the page
+	// we stopped it after reading the page
+	b.Outcome.Ended, b.Outcome.ExitCode, b.Outcome.Signal, b.Outcome.Limit = backends.EndedOK, 0, "", ""
 	if got.Late != "" {
 		b.Outcome.Ended, b.Outcome.Limit = backends.EndedTimeout, "wall"
 	}
@@ -70,7 +71,8 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	if w.Authorities != nil {
 		trusted = w.Authorities()
 	}
-	spec := backends.Spec{ID: b.Outcome.ID, Language: "shell", Profile: b.Base, Require: b.Requires, Limits: b.limits.Limits, Etc: browser.Trust(trusted)}
+	spec := backends.Spec{ID: b.Outcome.ID, Language: "shell", Profile: b.Base, Require: b.Requires, Limits: b.limits.Limits,
+		Etc: browser.Trust(trusted)}
 	for _, dir := range b.program.Dirs {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
@@ -83,7 +85,8 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 		err = errors.Join(err, sandbox.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
 	}
 	if err == nil {
-		sandbox, err = b.outbound.Attach(sandbox, outbound.Scope{Run: b.Outcome.ID, Code: b.Code, Record: containment.DecisionRecorder(b.Pipeline, b.Outcome.ID, b.Outcome.Namespace, b.Clean)})
+		sandbox, err = b.outbound.Attach(sandbox, outbound.Scope{Run: b.Outcome.ID, Code: b.Code, Record: containment.DecisionRecorder(b.Pipeline,
+			b.Outcome.ID, b.Outcome.Namespace, b.Clean)})
 	}
 	if err != nil {
 		sandbox.Close()
@@ -138,26 +141,33 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	var load *browser.LoadError
 	switch {
 	case errors.Is(err, browser.ErrSelector):
-		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the selector to wait for, %q, is not a CSS selector", b.WaitFor), `use one such as "#content" or ".price"`)
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the selector to wait for, %q, is not a CSS selector", b.WaitFor),
+			`use one such as "#content" or ".price"`)
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page needs more than the browser's memory limit of %d MB", b.limits.RAM>>20)}).WithCause(err)
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page needs more than the browser's memory limit of %d MB",
+			b.limits.RAM>>20)}).WithCause(err)
 	case errors.Is(err, browser.ErrNoAnswer):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server did not answer", pipeline.FormatNumber(b.Timeout.Seconds())),
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server did not answer",
+			pipeline.FormatNumber(b.Timeout.Seconds())),
 			Remedy: pipeline.Remedy{"raise it with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).WithCause(err)
 	case errors.Is(err, browser.ErrDownload):
-		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).WithCause(err)
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(),
+			Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).WithCause(err)
 	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error() + ", from an authority that the browser does not trust",
-			Remedy: pipeline.Remedy{"if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}).WithCause(err)
+			Remedy: pipeline.Remedy{"if it is one of your own, add its certificate to those of this machine (as to " +
+				"/usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}).WithCause(err)
 	case !errors.As(err, &load) || !load.Network():
 		return fmt.Errorf("the page could not be read: %w", err)
 	}
 	for _, d := range slices.Backward(b.Outcome.Egress) {
 		switch {
 		case !d.Allowed:
-			return (&pipeline.Error{Stage: pipeline.StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), Remedy: pipeline.Remedy{remedy.OtherPage}}).WithCause(err)
+			return (&pipeline.Error{Stage: pipeline.StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name,
+				d.Reason), Remedy: pipeline.Remedy{remedy.OtherPage}}).WithCause(err)
 		case d.Failed:
-			return (&pipeline.Error{Stage: pipeline.StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), Remedy: pipeline.Remedy{noPage}}).WithCause(err)
+			return (&pipeline.Error{Stage: pipeline.StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason),
+				Remedy: pipeline.Remedy{noPage}}).WithCause(err)
 		}
 	}
 	return err
@@ -183,7 +193,8 @@ func (b *browsing) unreached(got browser.Page) error {
 	if !why.Allowed {
 		do = remedy.OtherPage
 	}
-	return &pipeline.Error{Stage: pipeline.StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: pipeline.Remedy{do}}
+	return &pipeline.Error{Stage: pipeline.StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason,
+		Remedy: pipeline.Remedy{do}}
 }
 
 // answerFrom converts the page to an answer, redacted.
@@ -210,7 +221,8 @@ func (b *browsing) answerFrom(ctx context.Context, got browser.Page) (answer Bro
 	for _, n := range notes {
 		answer.Notes = append(answer.Notes, page.SingleLine(b.Clean(n), pipeline.MaxText))
 	}
-	b.Facts["url"], b.Facts["status"], b.Facts["text_bytes"], b.Facts["picture_bytes"] = pipeline.LongText(got.URL), got.Status, len(b.Outcome.Stdout), len(answer.Picture)
+	b.Facts["url"], b.Facts["status"], b.Facts["text_bytes"], b.Facts["picture_bytes"] = pipeline.LongText(got.URL), got.Status,
+		len(b.Outcome.Stdout), len(answer.Picture)
 	return answer, nil
 }
 
@@ -242,7 +254,8 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 	}
 	layers := b.Outcome.Layers // of the browser, not of the reader
 	defer func() { b.Outcome.Layers = layers }()
-	a, err := readPage(ctx, b.Run, reader.Question{URL: got.URL, Type: "text/html; charset=utf-8", Format: b.Format, Body: []byte(end(got.HTML))})
+	a, err := readPage(ctx, b.Run, reader.Question{URL: got.URL, Type: "text/html; charset=utf-8", Format: b.Format,
+		Body: []byte(end(got.HTML))})
 	if a.Page.Note != "" {
 		got.Notes = append(got.Notes, a.Page.Note)
 	}

@@ -76,7 +76,8 @@ func runReader(ctx context.Context, r *pipeline.Run, program string, question []
 		return end, fmt.Errorf("start the page reader: %w", err)
 	}
 	defer sandbox.Close()
-	end, err = sandbox.Exec(ctx, backends.Command{Args: []string{inside, role.PageReader}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
+	end, err = sandbox.Exec(ctx, backends.Command{Args: []string{inside, role.PageReader}, Env: []string{readerLimit}},
+		backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
 	if err != nil {
 		return end, fmt.Errorf("start the page reader: %w", err)
 	}

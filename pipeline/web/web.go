@@ -72,7 +72,9 @@ func (q Fetch) Subject() pipeline.Subject { return pipeline.About("fetch_webpage
 func (q Fetch) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Fetched], error) {
 	check := func(context.Context) error { return mayRead(r, q.URL) }
 	return pipeline.PlanAction(ctx, r, q.URL, nil, check,
-		pipeline.Task[Fetched]{Stage: pipeline.StageEgress, Wall: webTime(r.Pipeline, q.Timeout), Do: func(ctx context.Context) (Fetched, error) { return fetch(ctx, r, q) }})
+		pipeline.Task[Fetched]{Stage: pipeline.StageEgress, Wall: webTime(r.Pipeline, q.Timeout), Do: func(ctx context.Context) (Fetched, error) {
+			return fetch(ctx, r, q)
+		}})
 }
 
 func webTime(p *pipeline.Pipeline, asked time.Duration) time.Duration {
@@ -110,12 +112,14 @@ func checkSecrets(r *pipeline.Run, text string) error {
 	if r.Leases.Redact(text) == text {
 		return nil
 	}
-	return pipeline.Refuse(pipeline.StageEgress, "the request contains a secret of the namespace", "leave it out: programs get secrets with ", remedy.Run)
+	return pipeline.Refuse(pipeline.StageEgress, "the request contains a secret of the namespace", "leave it out: programs get secrets with ",
+		remedy.Run)
 }
 
 // trip returns the egress of one call. The log has each decision before it takes effect.
 func trip(r *pipeline.Run) *web.Trip {
-	return &web.Trip{Check: func(text string) error { return checkSecrets(r, text) }, Record: containment.DecisionRecorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, r.Clean)}
+	return &web.Trip{Check: func(text string) error { return checkSecrets(r, text) }, Record: containment.DecisionRecorder(r.Pipeline,
+		r.Outcome.ID, r.Outcome.Namespace, r.Clean)}
 }
 
 // addContacts adds the decisions to the result.
@@ -160,7 +164,8 @@ func read(ctx context.Context, r *pipeline.Run, q Fetch) (k fetchedPage, err err
 		return k, webError(err)
 	}
 	body := []byte(r.Leases.Redact(string(got.Body))) // the conversion could hide a secret from redaction
-	a, err := readPage(ctx, r, reader.Question{URL: got.URL.String(), Type: got.Header.Get("Content-Type"), Format: q.Format, Body: body, Cut: got.Cut})
+	a, err := readPage(ctx, r, reader.Question{URL: got.URL.String(), Type: got.Header.Get("Content-Type"), Format: q.Format, Body: body,
+		Cut: got.Cut})
 	return fetchedPage{a.Page, got.URL, got.Status}, err
 }
 
@@ -173,8 +178,10 @@ func pageRemedy(host string) pipeline.Remedy {
 	if _, err := egress.NewPolicy([]string{host}, nil); err == nil {
 		return pipeline.Remedy{remedy.OtherPage}
 	}
-	return pipeline.Remedy{"web tools read public sites by their names: no list lets them reach addresses, this machine or private networks. " +
-		"A server that a program starts is reached by that program, in the same ", remedy.Run, " or session, at 127.0.0.1; files come in with ", remedy.Input, ", and out with ", remedy.Stored}
+	return pipeline.Remedy{"web tools read public sites by their names: no list lets them reach addresses, this machine or " +
+		"private networks. " +
+		"A server that a program starts is reached by that program, in the same ", remedy.Run, " or session, at 127.0.0.1; files come in with ",
+		remedy.Input, ", and out with ", remedy.Stored}
 }
 
 // webError converts a refusal of package egress/web.
@@ -211,7 +218,9 @@ func (q Search) Subject() pipeline.Subject { return pipeline.About("web_search",
 func (q Search) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Hits], error) {
 	check := func(context.Context) error { return maySearch(r, q) }
 	return pipeline.PlanAction(ctx, r, q.Query, pipeline.Facts{"domains": q.Domains}, check,
-		pipeline.Task[Hits]{Stage: pipeline.StageEgress, Wall: webTime(r.Pipeline, q.Timeout), Do: func(ctx context.Context) (Hits, error) { return search(ctx, r, q) }})
+		pipeline.Task[Hits]{Stage: pipeline.StageEgress, Wall: webTime(r.Pipeline, q.Timeout), Do: func(ctx context.Context) (Hits, error) {
+			return search(ctx, r, q)
+		}})
 }
 
 func maySearch(r *pipeline.Run, q Search) error {
@@ -219,7 +228,8 @@ func maySearch(r *pipeline.Run, q Search) error {
 		return err
 	}
 	if pipeline.PackageSettings[Config](r.Pipeline).Engines == nil {
-		return pipeline.Refuse(pipeline.StageValidate, "no search engine is configured", "set ", remedy.Setting.With("web.searxng or web.brave_key"))
+		return pipeline.Refuse(pipeline.StageValidate, "no search engine is configured", "set ",
+			remedy.Setting.With("web.searxng or web.brave_key"))
 	}
 	for _, text := range append([]string{q.Query}, q.Domains...) {
 		if err := checkSecrets(r, text); err != nil {
@@ -239,7 +249,9 @@ func search(ctx context.Context, r *pipeline.Run, q Search) (Hits, error) {
 	h := Hits{Results: []engine.Result{}}
 	t := trip(r)
 	defer addContacts(r, t)
-	found, err := pipeline.PackageSettings[Config](r.Pipeline).Engines.Search(ctx, pipeline.PackageSettings[Config](r.Pipeline).Client, t, web.Query{Text: q.Query, Limit: cmp.Or(max(0, q.Limit), 10), Domains: q.Domains}, func(ctx context.Context, q reader.Question) (reader.Answer, error) { return readPage(ctx, r, q) })
+	found, err := pipeline.PackageSettings[Config](r.Pipeline).Engines.Search(ctx, pipeline.PackageSettings[Config](r.Pipeline).Client, t,
+		web.Query{Text: q.Query, Limit: cmp.Or(max(0, q.Limit), 10), Domains: q.Domains},
+		func(ctx context.Context, q reader.Question) (reader.Answer, error) { return readPage(ctx, r, q) })
 	for _, why := range found.Passed {
 		h.Passed = append(h.Passed, r.Clean(why))
 	}

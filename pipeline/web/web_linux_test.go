@@ -78,7 +78,8 @@ func TestFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Status != 404 || f.Stdout != "It is **gone**.\n" || f.Title != "Gone" || f.URL != r.base+"/page" || f.Host != "example.com" || f.Total != len(f.Stdout) || f.Ended != "ok" {
+	if f.Status != 404 || f.Stdout != "It is **gone**.\n" || f.Title != "Gone" || f.URL != r.base+"/page" || f.Host != "example.com" ||
+		f.Total != len(f.Stdout) || f.Ended != "ok" {
 		t.Errorf("%+v", f)
 	}
 	if len(f.Egress) != 1 || !f.Egress[0].Allowed || f.Egress[0].Name != "example.com" || f.Egress[0].Received == 0 {
@@ -88,7 +89,8 @@ func TestFetch(t *testing.T) {
 		t.Errorf("the page was parsed within %v", got)
 	}
 	kinds, text := r.rows(f.ID)
-	if want := []string{"execution.started", "egress.approved", "execution.completed"}; !slices.Equal(kinds, want) || !strings.Contains(text, `"tool":"fetch_webpage"`) ||
+	if want := []string{"execution.started", "egress.approved", "execution.completed"}; !slices.Equal(kinds, want) ||
+		!strings.Contains(text, `"tool":"fetch_webpage"`) ||
 		!strings.Contains(text, r.base+"/page") || !strings.Contains(text, `"status":404`) {
 		t.Errorf("%v\n%s", kinds, text)
 	}
@@ -116,7 +118,8 @@ func TestFetchInPieces(t *testing.T) {
 		t.Errorf("%d lines in %d pieces, fetched %d times", strings.Count(all, "\n"), pieces, r.hits.Load())
 	}
 	// Another namespace shares nothing.
-	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base + "/a", Offset: 3000, MaxBytes: 100, Namespace: "other"}); err != nil || f.Stdout == "" || r.hits.Load() != 2 {
+	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base + "/a", Offset: 3000, MaxBytes: 100, Namespace: "other"}); err != nil ||
+		f.Stdout == "" || r.hits.Load() != 2 {
 		t.Errorf("%v %+v, fetched %d times", err, f, r.hits.Load())
 	}
 	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base + "/a", Offset: 1 << 20}); err != nil || f.Stdout != "" || f.Next != 0 {
@@ -169,8 +172,9 @@ func TestFetchRefused(t *testing.T) {
 		http.Redirect(w, q, "http://169.254.169.254/latest/meta-data", http.StatusFound)
 	})
 	for address, want := range map[string]string{
-		"https://elsewhere.example/": "elsewhere.example is not among the allowed domains", r.base: "169.254.169.254", "file:///etc/passwd": "only http and https",
-		"http://127.0.0.1/": "addresses can't be allowed", "nonsense": "no scheme",
+		"https://elsewhere.example/": "elsewhere.example is not among the allowed domains", r.base: "169.254.169.254",
+		"file:///etc/passwd": "only http and https",
+		"http://127.0.0.1/":  "addresses can't be allowed", "nonsense": "no scheme",
 	} {
 		f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: address})
 		var e *pipeline.Error
@@ -229,11 +233,13 @@ func TestReader(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "<p>text") })
 	good := pipeline.PackageSettings[Config](r.Pipeline).Reader
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/false"
-	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "failed on this page (exit)") {
+	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" ||
+		!strings.Contains(f.Note, "failed on this page (exit)") {
 		t.Errorf("%v %+v", err, f)
 	}
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/bin/echo"
-	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" || !strings.Contains(f.Note, "malformed") {
+	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "" ||
+		!strings.Contains(f.Note, "malformed") {
 		t.Errorf("%v %+v", err, f)
 	}
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = "/nowhere/sandboxmcp"
@@ -246,7 +252,8 @@ func TestReader(t *testing.T) {
 	}
 	pipeline.PackageSettings[Config](r.Pipeline).Reader = readable(t, good)
 	r.Config.Profile = "landlock"
-	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" || !slices.Contains(f.LayersInForce(), backends.LayerLandlock) {
+	if f, err := fetchPage(t.Context(), r.Pipeline, Fetch{URL: r.base}); err != nil || f.Stdout != "text\n" ||
+		!slices.Contains(f.LayersInForce(), backends.LayerLandlock) {
 		t.Errorf("%v %+v", err, f)
 	}
 }
@@ -288,7 +295,8 @@ func TestFetchBombs(t *testing.T) {
 	}
 	pages := map[string][]byte{
 		"/text": bomb("(words) Tj ", 100), "/stack": bomb("1 ", 1000), "/dicts": bomb("<< ", 100),
-		"/nested": []byte("<!doctype html>" + strings.Repeat("<div>", 800_000)), "/tags": []byte("<!doctype html>" + strings.Repeat("<p>a", 1_000_000)),
+		"/nested": []byte("<!doctype html>" + strings.Repeat("<div>", 800_000)),
+		"/tags":   []byte("<!doctype html>" + strings.Repeat("<p>a", 1_000_000)),
 	}
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) {
 		if b := pages[q.URL.Path]; b != nil {
@@ -318,7 +326,8 @@ func TestSearch(t *testing.T) {
 		json.NewEncoder(w).Encode(answer)
 	})
 	var err error
-	if pipeline.PackageSettings[Config](r.Pipeline).Engines, err = web.NewEngines(web.EngineConfig{SearXNG: r.base, BraveKey: func() ([]byte, error) { return []byte("k"), nil }}); err != nil {
+	if pipeline.PackageSettings[Config](r.Pipeline).Engines,
+		err = web.NewEngines(web.EngineConfig{SearXNG: r.base, BraveKey: func() ([]byte, error) { return []byte("k"), nil }}); err != nil {
 		t.Fatal(err)
 	}
 	h, err := searchWeb(t.Context(), r.Pipeline, Search{Query: "x"})
@@ -326,26 +335,32 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%+v %v", h, err)
 	}
 	answer["results"] = []map[string]string{
-		{"title": "A\x1b[31m", "url": "https://a.example/?utm_source=x", "content": "first"}, {"title": "again", "url": "https://a.example", "content": ""},
-		{"title": "B", "url": "https://sub.b.example/x", "content": "second\u202e"}, {"title": "C", "url": "https://notb.example/x", "content": ""},
+		{"title": "A\x1b[31m", "url": "https://a.example/?utm_source=x", "content": "first"}, {"title": "again", "url": "https://a.example",
+			"content": ""},
+		{"title": "B", "url": "https://sub.b.example/x", "content": "second\u202e"}, {"title": "C", "url": "https://notb.example/x",
+			"content": ""},
 	}
 	h, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x y", Limit: 1, Domains: []string{"b.example"}})
-	if err != nil || len(h.Results) != 1 || h.Results[0] != (engine.Result{Title: "B", URL: "https://sub.b.example/x", Summary: "second"}) || answer["asked"] != "x y site:b.example" {
+	if err != nil || len(h.Results) != 1 || h.Results[0] != (engine.Result{Title: "B", URL: "https://sub.b.example/x", Summary: "second"}) ||
+		answer["asked"] != "x y site:b.example" {
 		t.Errorf("%+v %v", h, err)
 	}
 	h, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x"})
 	if err != nil || len(h.Results) != 3 || h.Results[0].Title != `A\x1b[31m` || h.Results[0].URL != "https://a.example/" {
 		t.Errorf("%+v %v", h, err)
 	}
-	if kinds, text := r.rows(h.ID); !slices.Equal(kinds, []string{"execution.started", "egress.approved", "execution.completed"}) || !strings.Contains(text, `"engine":"searxng"`) {
+	if kinds, text := r.rows(h.ID); !slices.Equal(kinds, []string{"execution.started", "egress.approved", "execution.completed"}) ||
+		!strings.Contains(text, `"engine":"searxng"`) {
 		t.Errorf("%v %s", kinds, text)
 	}
 	delete(answer, "results")
 	_, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x"})
-	if err == nil || !strings.Contains(err.Error(), "searxng: no results were recognized") || !strings.Contains(err.Error(), "brave: api.search.brave.com may not be reached") {
+	if err == nil || !strings.Contains(err.Error(), "searxng: no results were recognized") ||
+		!strings.Contains(err.Error(), "brave: api.search.brave.com may not be reached") {
 		t.Errorf("%v", err)
 	}
-	if _, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x", Domains: []string{"a b"}}); err == nil || !strings.Contains(err.Error(), "is not a domain") {
+	if _, err = searchWeb(t.Context(), r.Pipeline, Search{Query: "x", Domains: []string{"a b"}}); err == nil ||
+		!strings.Contains(err.Error(), "is not a domain") {
 		t.Errorf("%v", err)
 	}
 }

@@ -66,7 +66,8 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 		return nil, err
 	}
 	if set.Status == changes.StatusDropped {
-		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("change set %s was dropped, and its content is gone", set.ID), "run the program again")
+		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("change set %s was dropped, and its content is gone", set.ID),
+			"run the program again")
 	}
 	facts := factsOf(set)
 	return pipeline.PlanAction(ctx, r, set.Dir, facts, func(context.Context) error { return nil }, pipeline.Task[changes.Applied]{
@@ -109,9 +110,11 @@ func refusal(err error, row string) error {
 	case errors.Is(err, changes.ErrUnknown):
 		return pipeline.RefuseBecause(err, pipeline.StageValidate, "list them: sandboxmcp changes")
 	case errors.As(err, &conflicts) && row == Undone:
-		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "make them what they were when the change set was applied, or restore the others by hand")
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "make them what they were when the change set was applied, or restore the "+
+			"others by hand")
 	case errors.As(err, &conflicts):
-		return pipeline.Refuse(pipeline.StageValidate, err.Error(), remedy.Command.With("sandboxmcp changes apply --merge"), " merges texts, and takes the program's version of the paths that are named with it")
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), remedy.Command.With("sandboxmcp changes apply --merge"),
+			" merges texts, and takes the program's version of the paths that are named with it")
 	}
 	return err
 }

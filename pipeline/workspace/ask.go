@@ -50,14 +50,16 @@ func askingOf(p *pipeline.Pipeline) *asking {
 // when the caller has given up by then.
 func Ask(ctx context.Context, p *pipeline.Pipeline, namespace, id, reason, client string) (*Asked, error) {
 	if p.Config.Approvals == nil {
-		return nil, pipeline.Refuse(pipeline.StageValidate, "nobody can be asked: approvals are off on this server", "have a person apply them: sandboxmcp changes")
+		return nil, pipeline.Refuse(pipeline.StageValidate, "nobody can be asked: approvals are off on this server",
+			"have a person apply them: sandboxmcp changes")
 	}
 	set, err := Get(p, namespace, id)
 	if err != nil {
 		return nil, err
 	}
 	if set.Status != changes.StatusProposed {
-		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("change set %s is %s already", set.ID, set.Status), "run code that changes more, and ask for its change set")
+		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("change set %s is %s already", set.ID, set.Status),
+			"run code that changes more, and ask for its change set")
 	}
 	room := askingOf(p)
 	room.mu.Lock()

@@ -91,7 +91,8 @@ func FindNamed(p *pipeline.Pipeline, namespace, name string) (Named, error) {
 	}
 	switch {
 	case !known && names == nil:
-		return n, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown workspace %.80q: the operator has configured none for namespace %s", name, pipeline.NamespaceOrDefault(namespace)),
+		return n, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown workspace %.80q: the operator has configured none for "+
+			"namespace %s", name, pipeline.NamespaceOrDefault(namespace)),
 			"configure one: ", remedy.Setting.With("workspaces.NAME"))
 	case !known:
 		return n, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown workspace %.80q", name),

@@ -109,7 +109,8 @@ func signedChanges(set changes.Set) (*signer.ChangeSet, error) {
 
 func factsOf(set changes.Set) pipeline.Facts {
 	n := set.Counts
-	f := pipeline.Facts{"changes": set.ID, "directory": set.Dir, "changed": n.Changed, "added": n.Added, "removed": n.Removed, "held": n.Held, "refused": n.Refused}
+	f := pipeline.Facts{"changes": set.ID, "directory": set.Dir, "changed": n.Changed, "added": n.Added, "removed": n.Removed, "held": n.Held,
+		"refused": n.Refused}
 	f.AddIf("session", set.Session, len(set.Session))
 	return f
 }

@@ -107,7 +107,8 @@ func TestReceiptHasChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	payload := string(envelope.Payload)
-	for _, part := range []string{`"change_set":{"directory":"` + p.dir + `"`, `{"path":"a.txt","before":{"kind":"file","mode":420,"size":4,"sha256":"`, `"path_base64":"YmFk/w=="`} {
+	for _, part := range []string{`"change_set":{"directory":"` + p.dir + `"`,
+		`{"path":"a.txt","before":{"kind":"file","mode":420,"size":4,"sha256":"`, `"path_base64":"YmFk/w=="`} {
 		if !strings.Contains(payload, part) {
 			t.Errorf("no %s in %s", part, payload)
 		}
@@ -134,7 +135,8 @@ func TestConflict(t *testing.T) {
 func TestSecretsStay(t *testing.T) {
 	p := newProject(t)
 	out := p.run(`echo "key $TOKEN" >key.txt; echo more >>a.txt`)
-	if done, err := do(p, workspace.Apply{ID: out.Changes.ID, Paths: []string{"key.txt", "a.txt"}}); err != nil || len(done.Left) != 1 || p.read("key.txt") != "" {
+	if done, err := do(p, workspace.Apply{ID: out.Changes.ID, Paths: []string{"key.txt", "a.txt"}}); err != nil || len(done.Left) != 1 ||
+		p.read("key.txt") != "" {
 		t.Errorf("applied %+v, %v; key.txt %q", done, err, p.read("key.txt"))
 	}
 	text, err := workspace.Diff(t.Context(), p.Pipeline, *out.Changes, nil)
@@ -148,10 +150,12 @@ func TestLongDiff(t *testing.T) {
 	p := newProject(t)
 	out := p.run("yes line | head -c 5000000 >long; echo end >z.txt")
 	text, err := workspace.Diff(t.Context(), p.Pipeline, *out.Changes, nil)
-	if err != nil || len(text) > 5<<20 || !strings.HasSuffix(text, "\n+line\nThe difference is cut here, after 4 MiB: name paths to read them, or export it.\n") {
+	if err != nil || len(text) > 5<<20 || !strings.HasSuffix(text, "\n+line\nThe difference is cut here, after 4 MiB: name paths to read "+
+		"them, or export it.\n") {
 		t.Errorf("%v, %d bytes", err, len(text))
 	}
-	if text, err = workspace.Diff(t.Context(), p.Pipeline, *out.Changes, []string{"z.txt"}); err != nil || !strings.HasSuffix(text, "\n+end\n") {
+	if text, err = workspace.Diff(t.Context(), p.Pipeline, *out.Changes, []string{"z.txt"}); err != nil ||
+		!strings.HasSuffix(text, "\n+end\n") {
 		t.Errorf("%v, %s", err, text)
 	}
 }
@@ -160,7 +164,8 @@ func TestLongDiff(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	p := newProject(t)
 	id := p.run("echo more >>a.txt").Changes.ID
-	for _, e := range []pipeline.Effect[changes.Applied]{workspace.Apply{Namespace: "other", ID: id}, workspace.Drop{Namespace: "other", ID: id}, workspace.Undo{Namespace: "other", ID: id}} {
+	for _, e := range []pipeline.Effect[changes.Applied]{workspace.Apply{Namespace: "other", ID: id},
+		workspace.Drop{Namespace: "other", ID: id}, workspace.Undo{Namespace: "other", ID: id}} {
 		if _, err := do(p, e); err == nil || !strings.Contains(err.Error(), "unknown change set") {
 			t.Errorf("%T: %v", e, err)
 		}
@@ -178,7 +183,8 @@ func TestNamespaces(t *testing.T) {
 
 func TestNoStore(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
-	_, _, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Code: []byte("true"), HostFiles: run.HostFiles{Workspace: backends.Mount{Host: t.TempDir(), Propose: true}}})
+	_, _, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Code: []byte("true"),
+		HostFiles: run.HostFiles{Workspace: backends.Mount{Host: t.TempDir(), Propose: true}}})
 	if refused, is := errors.AsType[*pipeline.Error](err); !is || !refused.Denied {
 		t.Errorf("got %v", err)
 	}

@@ -30,7 +30,8 @@ func FuzzDiff(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, before, after string) {
 		diff := Unified("a/f", before, "b/f", after)
-		if diff == "" || strings.ContainsAny(before+after, "\x00\r") || before == "" || after == "" { // for patch, these mean that there is no file
+		// for patch, these mean that there is no file
+		if diff == "" || strings.ContainsAny(before+after, "\x00\r") || before == "" || after == "" {
 			return
 		}
 		name := t.TempDir() + "/f"

@@ -9,7 +9,8 @@ func TestNearest(t *testing.T) {
 	names := []string{"execution.started", "egress.denied", "from-file", "ram", "x", "Report.csv", strings.Repeat("long", 20)}
 	for word, want := range map[string]string{
 		"": "", "y": "", "X": "x", "rm": "", "rma": "ram", "form_file": "from-file", "FROM_FILE": "from-file", "reprot.csv": "Report.csv",
-		"egress.dennied": "egress.denied", "execution": "execution.started", "my-ram-mb": "ram", "zzzzzz": "", strings.Repeat("long", 21): "", "\xff\xfe\xfd": "",
+		"egress.dennied": "egress.denied", "execution": "execution.started", "my-ram-mb": "ram", "zzzzzz": "", strings.Repeat("long", 21): "",
+		"\xff\xfe\xfd": "",
 	} {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)

@@ -96,7 +96,8 @@ func (r *Ring) callWithin(ctx context.Context, call func() (string, error)) (str
 
 const useFileInstead = "or keep secrets in a file, with the store sealed and vault rekey file"
 
-var errTimeout = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, useFileInstead)
+var errTimeout = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait,
+	useFileInstead)
 
 // explain translates the known errors of the keyring.
 func explain(err error) error {
@@ -112,13 +113,16 @@ func explain(err error) error {
 	case errors.Is(err, keyring.ErrSetDataTooBig):
 		return errors.New("it is too long for the keyring of this system: use the store sealed")
 	case has("failed to unlock", "islocked", "is locked", "dismissed", "prompter"):
-		return fmt.Errorf("%w: it is locked: unlock it in the desktop's keyring program, or with gnome-keyring-daemon --replace --unlock, %s", ErrUnavailable, useFileInstead)
+		return fmt.Errorf("%w: it is locked: unlock it in the desktop's keyring program, or with gnome-keyring-daemon --replace --unlock, %s",
+			ErrUnavailable, useFileInstead)
 	case has("not provided by any .service", "serviceunknown", "has no owner", "activate", "exited with status"):
-		return fmt.Errorf("%w: no program offers it on the session bus: start one, such as gnome-keyring-daemon --unlock, %s", ErrUnavailable, useFileInstead)
+		return fmt.Errorf("%w: no program offers it on the session bus: start one, such as gnome-keyring-daemon --unlock, %s", ErrUnavailable,
+			useFileInstead)
 	case has("aliases/default", "no such object", "object does not exist"):
 		return fmt.Errorf("%w: it has no default collection: make one in the desktop's keyring program, %s", ErrUnavailable, useFileInstead)
 	case has("connect:", "dial unix", "connection refused", "closed by user", "eof", "authentication"):
-		return fmt.Errorf("%w: the session bus can't be reached (%v): log in to a session, or start one with dbus-run-session, %s", ErrUnavailable, err, useFileInstead)
+		return fmt.Errorf("%w: the session bus can't be reached (%v): log in to a session, or start one with dbus-run-session, %s",
+			ErrUnavailable, err, useFileInstead)
 	}
 	return fmt.Errorf("%w: %v", ErrUnavailable, err)
 }

@@ -15,8 +15,10 @@ func texts() map[string]string {
 	s := source{rand.New(rand.NewPCG(3, 4))}
 	var logs, code, hostile strings.Builder
 	for i := 0; logs.Len() < 1_000_000; i++ {
-		fmt.Fprintf(&logs, "2026-01-02T15:04:%02d.%03dZ INFO request done path=/api/v1/users/%d?limit=50%%20&sort=name status=200 took=%dms\n", i%60, i%1000, s.IntN(1e6), s.IntN(500))
-		fmt.Fprintf(&code, "\tif err := s.walk.follow(options.text[%d:], last); err != nil {\n\t\treturn fmt.Errorf(\"parse %%s: %%w\", this.name, err) // see https://example.com/a\n\t}\n", i)
+		fmt.Fprintf(&logs, "2026-01-02T15:04:%02d.%03dZ INFO request done path=/api/v1/users/%d?limit=50%%20&sort=name status=200 took=%dms\n",
+			i%60, i%1000, s.IntN(1e6), s.IntN(500))
+		fmt.Fprintf(&code, "\tif err := s.walk.follow(options.text[%d:], last); err != nil {\n\t\treturn fmt.Errorf(\"parse %%s: %%w\", "+
+			"this.name, err) // see https://example.com/a\n\t}\n", i)
 		fmt.Fprintf(&hostile, "-eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9_eyJ-glpat-xoxb-github_pat_%d", i)
 	}
 	return map[string]string{

@@ -88,20 +88,24 @@ func formats() []*format {
 	return []*format{
 		minLength("a GitHub token", "36", letters, "ghp_ gho_ ghu_ ghs_ ghr_"),
 		minLength("a GitHub token", "60", letters+"_", "github_pat_"),
-		minLength("a GitLab token", "20", letters+"_.-", "glpat- gldt- glptt- glrt- glrtr- glcbt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- "+
+		minLength("a GitLab token", "20", letters+"_.-", "glpat- gldt- glptt- glrt- glrtr- glcbt- glft- glimt- glagent- gloas- glsoat- "+
+			"glffct- glwt- "+
 			"GR1348941 _gitlab_session="),
 		fixedLength("an AWS access key id", "16", "A-Z2-7", "AKIA ASIA ABIA ACCA"),
 		fixedLength("an AWS access key id", "17", "A-Z0-9", "A3T"),
-		afterName("an AWS secret access key", exactLength("40", base64Std+"="), isPlausible, "aws_secret AWS_SECRET AwsSecret awsSecret aws-secret "+
-			"secret_access_key SECRET_ACCESS_KEY SecretAccessKey secretAccessKey secret-access-key"),
+		afterName("an AWS secret access key", exactLength("40", base64Std+"="), isPlausible,
+			"aws_secret AWS_SECRET AwsSecret awsSecret aws-secret "+
+				"secret_access_key SECRET_ACCESS_KEY SecretAccessKey secretAccessKey secret-access-key"),
 		minLength("an AWS Bedrock key", "100", base64Std, "ABSK"),
 		minLength("an AWS Bedrock key", "10", base64Std, "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t"),
 
-		minLength("a Slack token", "16", letters+"-", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xapp- xoxe.xoxb- xoxe.xoxp-").withCheck(isNumbered),
+		minLength("a Slack token", "16", letters+"-", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xapp- xoxe.xoxb- xoxe.xoxp-").withCheck(
+			isNumbered),
 		minLength("a Slack webhook", "40", base64Std, "hooks.slack.com/services/ hooks.slack.com/workflows/ hooks.slack.com/triggers/"),
 		minLength("a Discord webhook", "60", letters+"_/-", "discord.com/api/webhooks/ discordapp.com/api/webhooks/"),
 		// Its first part is the number of its user, in base64.
-		{kind: "a Discord bot token", heads: "MD MT Mj Mz ND NT Nj Nz OD OT Oj Oz", notAfter: base64URL, rest: "[a-zA-Z0-9_-]*", check: isPlausible,
+		{kind: "a Discord bot token", heads: "MD MT Mj Mz ND NT Nj Nz OD OT Oj Oz", notAfter: base64URL, rest: "[a-zA-Z0-9_-]*",
+			check: isPlausible,
 			match: `([AEIMQUYcgk][w-z0-5](?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){4,6}[MNODTjzAEIMQUYcgkw]{0,3}\.[a-zA-Z0-9_-]{6}\.[a-zA-Z0-9_-]{27})`},
 		{kind: "a Telegram bot token", heads: ":AA", match: exactLength("33", base64URL), behind: "(?:^|[^0-9])[0-9]{6,16}", check: isPlausible},
 

@@ -54,7 +54,8 @@ func TestHeldBack(t *testing.T) {
 		}
 	}
 	s := newSource(1)
-	for _, begin := range []string{"eyJhbGciOi", "-----BEGIN X PRIVATE KEY-----\nProc-Type: ", "a://b:", "xoxb-", "pypi-AgEIcHlwaS5vcmc", "linear"} {
+	for _, begin := range []string{"eyJhbGciOi", "-----BEGIN X PRIVATE KEY-----\nProc-Type: ", "a://b:", "xoxb-", "pypi-AgEIcHlwaS5vcmc",
+		"linear"} {
 		in, out := 0, strings.Builder{}
 		w := NewWriter(&out, true, func(string) {})
 		io.WriteString(w, begin)

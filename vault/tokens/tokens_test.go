@@ -57,7 +57,8 @@ type sample struct {
 
 // samples returns one sample per format.
 func samples(s source) []sample {
-	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.random(8, alnum)+`"}`) + "." + b64(`{"sub":"`+s.random(20, alnum)+`","exp":1700000000}`) + "." + s.random(86, url64)
+	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.random(8, alnum)+`"}`) + "." +
+		b64(`{"sub":"`+s.random(20, alnum)+`","exp":1700000000}`) + "." + s.random(86, url64)
 	key := s.random(64*12+20, std64) + "=="
 	sampleOf := func(kind string, parts ...string) sample { return sample{kind: kind, text: strings.Join(parts, "")} }
 	user := base64.RawStdEncoding.EncodeToString([]byte(fmt.Sprint(100000000000000000 + s.Int64N(900000000000000000))))
@@ -68,11 +69,13 @@ func samples(s source) []sample {
 		sampleOf("an AWS access key id", "A3", "TX", s.random(16, abcUpper+"234567")),
 		sampleOf("an AWS Bedrock key", "AB", "SK", s.random(128, std64)),
 		sampleOf("a Slack token", "xo", "xb-", s.random(12, "123456789"), "-", s.random(13, "123456789"), "-", s.random(24, alnum)),
-		sampleOf("a Slack token", "xo", "xp-", s.random(11, "123456789"), "-", s.random(12, "123456789"), "-", s.random(13, "123456789"), "-", s.random(32, hexes)),
+		sampleOf("a Slack token", "xo", "xp-", s.random(11, "123456789"), "-", s.random(12, "123456789"), "-", s.random(13, "123456789"), "-",
+			s.random(32, hexes)),
 		sampleOf("a Slack token", "xa", "pp-1-A", s.random(10, abcUpper+num), "-", s.random(13, "123456789"), "-", s.random(64, hexes)),
 		sampleOf("a Slack token", "xo", "xe.xo", "xp-1-", s.random(165, abcUpper+num)),
 		sampleOf("a Slack token", "xo", "xe-1-", s.random(146, abcUpper+num)),
-		{"a Slack webhook", "POST https://", "hooks.slack" + ".com/services/T" + s.random(8, abcUpper+num) + "/B" + s.random(10, abcUpper+num) + "/" + s.random(24, alnum), ""},
+		{"a Slack webhook", "POST https://", "hooks.slack" + ".com/services/T" + s.random(8, abcUpper+num) + "/B" + s.random(10, abcUpper+num) +
+			"/" + s.random(24, alnum), ""},
 		{"a Discord webhook", "https://", "discord" + ".com/api/webhooks/" + s.random(18, num) + "/" + s.random(68, url64), ""},
 		sampleOf("a Discord bot token", user, ".G", s.random(5, alnum), ".", s.random(38, url64)),
 		{"a Telegram bot token", "bot=" + s.random(9, "123456789"), ":A" + "A" + s.random(33, url64), ""},
@@ -115,7 +118,8 @@ func samples(s source) []sample {
 		sampleOf("a Vault token", "s", ".", s.random(12, alnum), s.random(1, num), s.random(11, alnum)),
 		{"a Terraform token", "token = \"" + s.random(14, alnum), ".atl" + "asv1." + s.random(67, url64), `"`},
 		{"an Azure storage key", "AccountName=x;", "Account" + "Key=" + s.random(86, std64) + "==", ";EndpointSuffix=y"},
-		{"an Azure signature", "https://x.blob.core.windows.net/c?sv=2024-01-01", "&si" + "g=" + strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(base64.StdEncoding.EncodeToString([]byte(s.random(32, std64)))), "&se=1"},
+		{"an Azure signature", "https://x.blob.core.windows.net/c?sv=2024-01-01", "&si" + "g=" + strings.NewReplacer("+", "%2B", "/", "%2F", "=",
+			"%3D").Replace(base64.StdEncoding.EncodeToString([]byte(s.random(32, std64)))), "&se=1"},
 		{"an Azure client secret", "secret: " + s.random(3, alnum), "8" + "Q~" + s.random(34, alnum), ""},
 		{"an AWS secret access key", "aws_secret_access_key = ", s.random(40, std64), ""},
 		{"an AWS secret access key", `"SecretAccessKey": "`, s.random(40, std64), `",`},
@@ -125,12 +129,17 @@ func samples(s source) []sample {
 		sampleOf("a JSON web token", jwt),
 		{"a private key", "-----BEGIN RSA " + "PRIVATE KEY-----", "\n" + lines(key, "\n"), "-----END RSA " + "PRIVATE KEY-----\n"},
 		{"a private key", `"-----BEGIN ` + `PRIVATE KEY-----`, `\n` + lines(key, `\n`), `-----END ` + `PRIVATE KEY-----\n"`},
-		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", "\r\nMC4CAQAwBQYDK2VwBCIEI" + s.random(43, alnum) + "\r\n", "-----END " + "PRIVATE KEY-----\r\n"},
-		{"a private key", "    -----BEGIN " + "PRIVATE KEY-----", "\n        " + strings.ReplaceAll(lines(key, "\n"), "\n", "\n        "), "-----END " + "PRIVATE KEY-----\n"},
+		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", "\r\nMC4CAQAwBQYDK2VwBCIEI" + s.random(43, alnum) + "\r\n",
+			"-----END " + "PRIVATE KEY-----\r\n"},
+		{"a private key", "    -----BEGIN " + "PRIVATE KEY-----", "\n        " + strings.ReplaceAll(lines(key, "\n"), "\n", "\n        "),
+			"-----END " + "PRIVATE KEY-----\n"},
 		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", " " + lines(key, " "), "-----END " + "PRIVATE KEY----- "},
-		{"a private key", "'-----BEGIN " + "PRIVATE KEY-----", `\n' +` + "\n  '" + lines(key, `\n' +`+"\n  '"), "-----END " + "PRIVATE KEY-----'"},
-		{"a private key", "-----BEGIN EC " + "PRIVATE KEY-----", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + s.random(32, hexes) + "\n\n" + lines(key[:164], "\n"), "-----END EC " + "PRIVATE KEY-----"},
-		{"a private key", "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----", "\nVersion: GnuPG v2\n\n" + lines(key, "\n") + "=a1B2\n", "-----END PGP " + "PRIVATE KEY BLOCK-----"},
+		{"a private key", "'-----BEGIN " + "PRIVATE KEY-----", `\n' +` + "\n  '" + lines(key, `\n' +`+"\n  '"),
+			"-----END " + "PRIVATE KEY-----'"},
+		{"a private key", "-----BEGIN EC " + "PRIVATE KEY-----", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + s.random(32, hexes) +
+			"\n\n" + lines(key[:164], "\n"), "-----END EC " + "PRIVATE KEY-----"},
+		{"a private key", "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----", "\nVersion: GnuPG v2\n\n" + lines(key, "\n") + "=a1B2\n",
+			"-----END PGP " + "PRIVATE KEY BLOCK-----"},
 		{"a URL with a password", "postgres://app:", s.random(16, alnum), "@db.internal:5432/x"},
 		{"a URL with a password", "redis://:", s.random(12, alnum+"!$"), "@cache:6379/0"},
 	}
@@ -148,7 +157,8 @@ func samples(s source) []sample {
 func TestFormats(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, tt := range samples(newSource(seed)) {
-			places := [][2]string{{"", ""}, {"token: ", "\nmore text\n"}, {`{"t":"`, `"}`}, {`"line\n`, `\n"`}, {"\x1b[32m", "\x1b[0m"}, {"?a=%22", "%22&b"}}
+			places := [][2]string{{"", ""}, {"token: ", "\nmore text\n"}, {`{"t":"`, `"}`}, {`"line\n`, `\n"`}, {"\x1b[32m", "\x1b[0m"},
+				{"?a=%22", "%22&b"}}
 			if strings.HasPrefix(tt.text, "s.") { // two characters are too few after an escape
 				places = places[:3]
 			}

@@ -70,7 +70,9 @@ func BenchmarkBuild(b *testing.B) {
 			real := &bare{dir: b.TempDir()}
 			real.keep, real.close = context.WithCancel(b.Context())
 			for b.Loop() {
-				s, err := startRemote(b.Context(), b, kind, backends.Spec{}, func(context.Context, backends.Spec) (backends.Sandbox, error) { return real, nil })
+				s, err := startRemote(b.Context(), b, kind, backends.Spec{}, func(context.Context, backends.Spec) (backends.Sandbox, error) {
+					return real, nil
+				})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -98,7 +100,8 @@ func BenchmarkStdout(b *testing.B) {
 // BenchmarkEach lists a thousand files.
 func BenchmarkEach(b *testing.B) {
 	overEachConn(b, func(b *testing.B, s backends.Sandbox) {
-		if _, err := s.Exec(b.Context(), backends.Command{Args: []string{"bash", "-c", "for i in {1..1000}; do : >$i; done"}}, backends.Streams{Begun: func(backends.Containment) {}}); err != nil {
+		if _, err := s.Exec(b.Context(), backends.Command{Args: []string{"bash", "-c", "for i in {1..1000}; do : >$i; done"}},
+			backends.Streams{Begun: func(backends.Containment) {}}); err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {

@@ -212,7 +212,8 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 		beginErr = writeMessage(writerFunc(out.write), response{Begun: &held})
 		begin()
 	}
-	r, err := sandbox.Exec(j.ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main, Endless: c.Endless}, streams)
+	r, err := sandbox.Exec(j.ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main,
+		Endless: c.Endless}, streams)
 	begin()
 	m := response{Failure: failureOf(cmp.Or(err, beginErr))}
 	if !begun {

@@ -70,7 +70,8 @@ func (c *Conn) readGreeting() error {
 		return err
 	}
 	if g.Version != version {
-		return fmt.Errorf("the binary in the container speaks version %d of the protocol and this one %d: they are of different releases", g.Version, version)
+		return fmt.Errorf("the binary in the container speaks version %d of the protocol and this one %d: they are of different releases",
+			g.Version, version)
 	}
 	if err := json.Unmarshal(g.Facts, &c.facts); err != nil {
 		return fmt.Errorf("decode the init's facts: %w", err)

@@ -50,7 +50,8 @@ func TestExec(t *testing.T) {
 		var out, errs bytes.Buffer
 		var begun []backends.Containment
 		r, err := s.Exec(t.Context(), backends.Command{
-			Args: []string{"bash", "-c", `printf '%s|%s' "$1" "$E"; cat; echo oops >&2; exit 7`, "bash", "\xff\xfe \n"}, Env: []string{"E=\x80e", "LATE=1"},
+			Args: []string{"bash", "-c", `printf '%s|%s' "$1" "$E"; cat; echo oops >&2; exit 7`, "bash", "\xff\xfe \n"},
+			Env:  []string{"E=\x80e", "LATE=1"},
 		}, backends.Streams{Stdin: strings.NewReader("|in"), Stdout: &out, Stderr: &errs,
 			Begun: func(c backends.Containment) {
 				if begun = append(begun, c); out.Len() > 0 {
@@ -63,7 +64,8 @@ func TestExec(t *testing.T) {
 		if got, want := out.String(), "\xff\xfe \n|\x80e|in"; got != want || errs.String() != "oops\n" {
 			t.Errorf("got %q and %q, want %q and an oops", got, errs.String(), want)
 		}
-		want := backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: 7}, Hit: []string{"disk"}, Contained: held, PeakMemory: 1 << 20, Wall: r.Wall}
+		want := backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: 7}, Hit: []string{"disk"}, Contained: held,
+			PeakMemory: 1 << 20, Wall: r.Wall}
 		if !reflect.DeepEqual(r, want) || r.Wall <= 0 {
 			t.Errorf("got %+v, want %+v", r, want)
 		}
@@ -76,7 +78,9 @@ func TestExec(t *testing.T) {
 		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"/nowhere"}}, backends.Streams{}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v, want that it does not exist", err)
 		}
-		if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", `exit ${#A}`, "\x7f"}, Env: []string{"A=\x7f", "B=" + strings.Repeat("x", 100<<10), "C=" + strings.Repeat("x", 100<<10)}}, backends.Streams{}); err != nil || r.ExitCode != 1 {
+		if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", `exit ${#A}`, "\x7f"},
+			Env: []string{"A=\x7f", "B=" + strings.Repeat("x", 100<<10), "C=" + strings.Repeat("x", 100<<10)}}, backends.Streams{}); err != nil ||
+			r.ExitCode != 1 {
 			t.Errorf("a command of 200 kB: %+v, %v", r, err)
 		}
 		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"true", strings.Repeat("x", 20<<20)}}, backends.Streams{Stdout: &out}); err == nil || errors.Is(err, ErrLost) {

@@ -125,7 +125,8 @@ func (f files) Changes(ctx context.Context, do func(backends.Change) error) erro
 		if err != nil {
 			return err
 		}
-		c := backends.Change{Name: file.Name, Mode: fs.FileMode(m.File.Mode), Size: file.Size, ModTime: file.Changed, Target: string(m.File.Target)}
+		c := backends.Change{Name: file.Name, Mode: fs.FileMode(m.File.Mode), Size: file.Size, ModTime: file.Changed,
+			Target: string(m.File.Target)}
 		if m.File.Removed {
 			c = backends.Change{Name: file.Name, Removed: true}
 		} else if c.Mode.IsRegular() {

@@ -40,7 +40,8 @@ func TestFiles(t *testing.T) {
 		if err := f.Put("../out", 0o644, strings.NewReader(big)); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("put ../out: %v", err)
 		}
-		if err := f.Put("part", 0o644, io.MultiReader(strings.NewReader("x"), badReader{})); err == nil || !strings.Contains(err.Error(), "this writer left") {
+		if err := f.Put("part", 0o644, io.MultiReader(strings.NewReader("x"), badReader{})); err == nil ||
+			!strings.Contains(err.Error(), "this writer left") {
 			t.Errorf("a reader that fails: %v", err)
 		}
 		if err := f.Put("part", 0o644, io.MultiReader(strings.NewReader("x"), closedReader{})); !errors.Is(err, io.ErrClosedPipe) {

@@ -140,13 +140,15 @@ func TestUnended(t *testing.T) {
 func TestBelieved(t *testing.T) {
 	c := backends.Containment{Backend: "b\x1b[2J", Layers: []backends.Layer{{Name: backends.LayerPID, Detail: strings.Repeat("x", 1<<20/2)}}}
 	_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
-		writeMessages(w, response{Begun: &c}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}})
+		writeMessages(w, response{Begun: &c}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}, Wall: 100 * time.Hour,
+			Contained: backends.Containment{Profile: "other"}}})
 	})
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Wall > time.Minute || r.Contained.Profile != "" || strings.Contains(r.Contained.Backend, "\x1b") || len(r.Contained.Layers[0].Detail) > engine.Longest {
+	if r.Wall > time.Minute || r.Contained.Profile != "" || strings.Contains(r.Contained.Backend, "\x1b") ||
+		len(r.Contained.Layers[0].Detail) > engine.Longest {
 		t.Errorf("got %v, %.100q, %d bytes", r.Wall, r.Contained.Backend, len(r.Contained.Layers[0].Detail))
 	}
 }
@@ -156,7 +158,8 @@ func TestLiesAboutFiles(t *testing.T) {
 		_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
 			writeMessages(w, response{File: &fileEntry{Name: []byte(name)}})
 		})
-		if _, err := s.Files().Each(t.Context(), func(backends.File) error { t.Errorf("%.20q was shown", name); return nil }); !errors.Is(err, ErrLost) {
+		if _, err := s.Files().Each(t.Context(), func(backends.File) error { t.Errorf("%.20q was shown", name); return nil }); !errors.Is(err,
+			ErrLost) {
 			t.Errorf("%.20q: got %v", name, err)
 		}
 	}
@@ -395,7 +398,8 @@ func FuzzConn(f *testing.F) {
 
 // FuzzAnswer answers every request with arbitrary bytes.
 func FuzzAnswer(f *testing.F) {
-	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{End: backends.End{Ended: "ok"}}}, {File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
+	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{End: backends.End{Ended: "ok"}}},
+		{File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
 		var b bytes.Buffer
 		writeMessage(&b, m)
 		f.Add(b.Bytes())

@@ -66,7 +66,8 @@ func unpack(all backends.Files, archive io.Reader) (m response) {
 func listChanges(ctx context.Context, all backends.Files, out *stream) error {
 	to := bufio.NewWriterSize(onlyWriter{out}, chunk)
 	err := all.Changes(ctx, func(c backends.Change) error {
-		return writeMessage(to, response{File: &fileEntry{[]byte(c.Name), c.Size, uint32(c.Mode), c.ModTime.Unix(), int64(c.ModTime.Nanosecond()), c.ID, []byte(c.Target), c.Removed}})
+		return writeMessage(to, response{File: &fileEntry{[]byte(c.Name), c.Size, uint32(c.Mode), c.ModTime.Unix(), int64(c.ModTime.Nanosecond()),
+			c.ID, []byte(c.Target), c.Removed}})
 	})
 	if err := writeMessage(to, response{Done: true, Failure: failureOf(err)}); err != nil {
 		return err

@@ -66,7 +66,8 @@ func TestSpare(t *testing.T) {
 	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		const all = 50_000_000
 		out, errs := &prefixWriter{limit: 100_000}, &prefixWriter{limit: 1}
-		r := runShell(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %[1]d /dev/zero >&2; wait; exit 3", all), backends.Streams{Stdout: out, Stderr: errs})
+		r := runShell(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %[1]d /dev/zero >&2; wait; exit 3", all),
+			backends.Streams{Stdout: out, Stderr: errs})
 		out.check(t, "standard output", all)
 		errs.check(t, "standard error", all)
 		if r.ExitCode != 3 {
@@ -101,7 +102,8 @@ func TestSpareFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runShell(t, s, "head -c 50000000 /dev/zero", backends.Streams{Stdout: writerFunc(func([]byte) (int, error) { return 0, io.ErrShortWrite })})
+	runShell(t, s, "head -c 50000000 /dev/zero", backends.Streams{
+		Stdout: writerFunc(func([]byte) (int, error) { return 0, io.ErrShortWrite })})
 	if n := line.n.Load(); n > 8*window {
 		t.Errorf("%d bytes came for a writer that has failed", n)
 	}

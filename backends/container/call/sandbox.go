@@ -40,7 +40,8 @@ func (s *sandbox) Usage() backends.Usage {
 		return backends.Usage{}
 	}
 	u := *m.Usage
-	return backends.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Disk: max(u.Disk, 0), Processes: max(u.Processes, 0), Lost: max(u.Lost, 0)}
+	return backends.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Disk: max(u.Disk, 0), Processes: max(u.Processes, 0),
+		Lost: max(u.Lost, 0)}
 }
 
 // Sample implements [backends.Sandbox].

@@ -35,7 +35,8 @@ type service struct {
 // Serve runs the init's end. It sends the greeting, calls prepare for each announced specification, builds the
 // requested sandbox with start, serves it, and returns when the connection has ended and the sandbox is closed. The
 // end of ctx closes the connection, which must end pending Reads and Writes.
-func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
+func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec),
+	start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
 	s := &service{
 		prepare: prepare, start: start, slots: make(chan struct{}, maxConns),
 		jobs: map[uint64]*job{}, jobAdded: make(chan struct{}), conns: map[uint64]*relayed{},
@@ -110,7 +111,8 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 		return s.runCommand(ctx, sandbox, out, q.Command, *q.Exec)
 	case q.Op == opStderr, q.Op == opChannel:
 		return s.serveStream(ctx, out, q)
-	case q.Op == opCancel, q.Op == opInterrupt, q.Op == opTerminate, q.Op == opResize && q.Size != nil, q.Op == opSkip && q.Skip != nil, q.Op == opCarry && q.Skip != nil:
+	case q.Op == opCancel, q.Op == opInterrupt, q.Op == opTerminate, q.Op == opResize && q.Size != nil, q.Op == opSkip && q.Skip != nil,
+		q.Op == opCarry && q.Skip != nil:
 		s.signalJob(ctx, q)
 	case q.Op == opEach:
 		return listFiles(ctx, sandbox.Files(), out)

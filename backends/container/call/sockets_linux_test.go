@@ -22,11 +22,12 @@ func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *ba
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			made := make(chan *bare, 1)
-			s, err := startRemote(t.Context(), t, kind, backends.Spec{Gateway: []int{80, 443}}, starter(func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-				s, err := bareStart(t)(ctx, spec)
-				made <- s.(*bare)
-				return s, err
-			}))
+			s, err := startRemote(t.Context(), t, kind, backends.Spec{Gateway: []int{80, 443}},
+				starter(func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+					s, err := bareStart(t)(ctx, spec)
+					made <- s.(*bare)
+					return s, err
+				}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +63,8 @@ func TestConnections(t *testing.T) {
 		for i := range ours {
 			program, c := dial(t, ours[i], theirs[i])
 			if c.LocalAddr().String() != program.RemoteAddr().String() || c.RemoteAddr().String() != program.LocalAddr().String() {
-				t.Errorf("%d: the connection is from %v to %v, and says %v to %v", i, program.LocalAddr(), program.RemoteAddr(), c.RemoteAddr(), c.LocalAddr())
+				t.Errorf("%d: the connection is from %v to %v, and says %v to %v", i, program.LocalAddr(), program.RemoteAddr(), c.RemoteAddr(),
+					c.LocalAddr())
 			}
 			big := bytes.Repeat([]byte(fmt.Sprint(i, ".")), 1<<20)
 			go func() {

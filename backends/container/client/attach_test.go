@@ -30,10 +30,12 @@ func TestOutput(t *testing.T) {
 		{"the engine's words", full(3, "it \x1b[31mbroke"), "", "", "it [31mbroke"},
 		{"no such stream", full(9, "x"), "", "", "stream 9"},
 	} {
-		for name, reader := range map[string]io.Reader{"at once": strings.NewReader(c.in), "by bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
+		for name, reader := range map[string]io.Reader{"at once": strings.NewReader(c.in),
+			"by bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
 			var stderr bytes.Buffer
 			out, err := io.ReadAll(demultiplex(reader, &stderr))
-			if string(out) != c.stdout || stderr.String() != c.stderr || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			if string(out) != c.stdout || stderr.String() != c.stderr || (err == nil) != (c.err == "") || err != nil &&
+				!strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s, %s: got %q, %q, %v", c.name, name, out, stderr.String(), err)
 			}
 		}

@@ -80,7 +80,8 @@ func (c *Client) Images(ctx context.Context, label string) ([]container.Image, e
 
 // Build makes an image from a tar archive with a Containerfile, with credentials by registry. It uses the builder of
 // all engines (not BuildKit, which needs a session).
-func (c *Client) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, credentials map[string]registry.AuthConfig, progress func(string)) error {
+func (c *Client) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string,
+	credentials map[string]registry.AuthConfig, progress func(string)) error {
 	return c.Explain("build image "+ref, c.Send(ctx, func(l Link) error {
 		r, err := l.ImageBuild(ctx, archive, moby.ImageBuildOptions{
 			Tags: []string{ref}, Dockerfile: "Containerfile", Labels: labels, Remove: true, ForceRemove: true,

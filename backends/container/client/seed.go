@@ -24,7 +24,8 @@ const (
 // FillVolume makes a volume with the content of an archive, unless a complete one exists. Its helper is a container
 // that mounts the volume and never runs: engines also unpack archives into such containers. create is the engine's
 // own call.
-func (c *Client) FillVolume(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) (err error) {
+func (c *Client) FillVolume(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string,
+	create func(context.Context, container.Container) (string, error)) (err error) {
 	defer func() { err = c.Explain("fill volume "+volume, err) }()
 	// An existing volume is not an error, whatever its labels.
 	if err := c.Retry(ctx, func(l Link) error {

@@ -24,7 +24,8 @@ func TestPlain(t *testing.T) {
 
 // FuzzPlain checks that any text of an engine becomes safe and bounded.
 func FuzzPlain(f *testing.F) {
-	for _, s := range []string{"", "a", "\x1b[31mred", "\x1b]8;;http://x\x1b\\y", "\xff\xfe", "\u202e", "\x1b", "\x9b31m", strings.Repeat("ä", Longest)} {
+	for _, s := range []string{"", "a", "\x1b[31mred", "\x1b]8;;http://x\x1b\\y", "\xff\xfe", "\u202e", "\x1b", "\x9b31m",
+		strings.Repeat("ä", Longest)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

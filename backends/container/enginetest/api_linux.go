@@ -23,7 +23,8 @@ func callAPI(socket, method, path string, body io.Reader) ([]byte, error) {
 		},
 		DisableKeepAlives: true,
 	}
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute} // otherwise a supervisor outlives its test with an engine that hangs
+	// otherwise a supervisor outlives its test with an engine that hangs
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute}
 	r, err := http.NewRequest(method, "http://engine"+path, body)
 	if err != nil {
 		return nil, err

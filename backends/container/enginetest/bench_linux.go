@@ -17,8 +17,9 @@ import (
 // BenchPool runs a program in idle containers, from the request to the result, alternating with a bare run of it.
 // It reports medians in milliseconds, also of the parts, and of the work that remains after the result.
 func BenchPool(b *testing.B, url string, newEngine func() container.Engine) {
-	backend := container.New(newEngine(), container.Config{Images: Images(b, url), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"),
-		Binary: InitBinary(b), Ahead: 1})
+	backend := container.New(newEngine(), container.Config{Images: Images(b, url), Pull: "never",
+		StateDir: filepath.Join(b.TempDir(), "state"),
+		Binary:   InitBinary(b), Ahead: 1})
 	defer backend.Close()
 	for _, c := range []struct{ language, name, source string }{{"python", "main.py", "print(1)"}, {"shell", "main.sh", "echo 1"}} {
 		b.Run(c.language, func(b *testing.B) {
@@ -85,7 +86,8 @@ func (r request) run(b *testing.B) {
 		b.Fatal(err)
 	}
 	at = r.times.since("put", at)
-	if got, err := s.Exec(context.Background(), command, backends.Streams{Stdout: io.Discard, Stderr: io.Discard}); err != nil || got.Ended != backends.EndedOK {
+	if got, err := s.Exec(context.Background(), command, backends.Streams{Stdout: io.Discard, Stderr: io.Discard}); err != nil ||
+		got.Ended != backends.EndedOK {
 		b.Fatal(got, err)
 	}
 	at = r.times.since("exec", at)

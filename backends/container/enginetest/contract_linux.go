@@ -30,12 +30,16 @@ type mode struct {
 // cli/enginecheck compares a run in a container on all engines.
 var modes = []mode{
 	{"fresh", 0, false, nil,
-		[]string{"Probe", "Contained", "Files", "Mounts", "Changes", "Isolation", "Container", "Network", "Kernel", "Limits", "Visible", "Gateway"},
+		[]string{"Probe", "Contained", "Files", "Mounts", "Changes", "Isolation", "Container", "Network", "Kernel", "Limits", "Visible",
+			"Gateway"},
 		[]string{"Probe", "Mounts", "Changes", "Isolation", "Container", "Network", "Visible"}},
-	{"pool", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Gateway"}, []string{"Language", "Terminal", "Gateway"}, []string{"Terminal"}},
-	{"warm", 2, false, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Network", "Kernel", "Limits", "Programs", "Ready", "Leftovers"},
+	{"pool", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Gateway"}, []string{"Language", "Terminal", "Gateway"},
+		[]string{"Terminal"}},
+	{"warm", 2, false, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Network", "Kernel", "Limits",
+		"Programs", "Ready", "Leftovers"},
 		[]string{"Language", "Ready"}, []string{"Ready"}},
-	{"attached", 0, true, []string{"Language", "Streams", "Terminal", "Ends", "Files", "Changes", "Mains"}, []string{"Streams", "Changes"}, []string{"Streams"}},
+	{"attached", 0, true, []string{"Language", "Streams", "Terminal", "Ends", "Files", "Changes", "Mains"}, []string{"Streams", "Changes"},
+		[]string{"Streams"}},
 }
 
 // Contract runs the attacks that all backends share, in containers of an image whose configuration interferes

@@ -33,7 +33,8 @@ func (e *engine) url() string {
 
 // checkMachine returns the reason why this machine can't run an engine, nil if it can.
 func checkMachine(kind string) error {
-	for _, name := range map[string][]string{"docker": {"dockerd"}, "podman": {"podman"}, "ssh docker": {"sshd", "ssh-keygen", "docker"}, "ssh podman": {"sshd", "ssh-keygen"}}[kind] {
+	for _, name := range map[string][]string{"docker": {"dockerd"}, "podman": {"podman"}, "ssh docker": {"sshd", "ssh-keygen", "docker"},
+		"ssh podman": {"sshd", "ssh-keygen"}}[kind] {
 		if _, err := exec.LookPath(name); err != nil {
 			return fmt.Errorf("%s is not installed", name)
 		}
@@ -72,7 +73,8 @@ func rootless() error {
 func engineCommand(kind, dir string) []string {
 	switch kind {
 	case "docker":
-		return []string{"dockerd", "--data-root", dir + "/data", "--exec-root", dir + "/exec", "--pidfile", dir + "/pid", "--config-file", dir + "/daemon.json",
+		return []string{"dockerd", "--data-root", dir + "/data", "--exec-root", dir + "/exec", "--pidfile", dir + "/pid", "--config-file",
+			dir + "/daemon.json",
 			"--host", "unix://" + dir + "/docker.sock", "--cgroup-parent", cgroupParent(dir),
 			"--iptables=false", "--ip6tables=false", "--bridge=none"} // changes nothing of the host's network
 	case "podman":

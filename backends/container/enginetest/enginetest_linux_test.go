@@ -25,7 +25,8 @@ var engines = []struct {
 }{
 	{"docker", Docker, func(url string) []string { return []string{"docker", "-H", url, "run"} }},
 	{"podman", Podman, func(url string) []string {
-		return append(podman(strings.TrimSuffix(strings.TrimPrefix(url, "unix://"), "/podman.sock")), "run", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096")
+		return append(podman(strings.TrimSuffix(strings.TrimPrefix(url, "unix://"), "/podman.sock")), "run", "--ulimit=nofile=1024:1024",
+			"--ulimit=nproc=4096:4096")
 	}},
 }
 
@@ -54,7 +55,8 @@ func TestImages(t *testing.T) {
 		{Setuid, "/usr/bin/bash", "-c", "stat -c %a /usr/local/bin/su-id; ls /sbin >/dev/null", "6755\n"},
 		{Links, "/usr/bin/bash", "-c", "readlink /workspace /tmp", "/image/elsewhere\n/image/elsewhere\n"},
 		{Full, "/usr/bin/bash", "-c", "find /workspace -type f | wc -l", "1000\n"},
-		{Bare, "/usr/bin/python3", "-c", "import os; print([p for p in ('/bin/sh', '/etc/passwd', '/tmp', '/usr/bin/sh') if os.path.exists(p)])", "[]\n"},
+		{Bare, "/usr/bin/python3", "-c", "import os; print([p for p in ('/bin/sh', '/etc/passwd', '/tmp', '/usr/bin/sh') if os.path.exists(p)])",
+			"[]\n"},
 	} {
 		if got := run(t, e.cli(url), Image(t, url, c.image), c.program, c.flag, c.code); got != c.want {
 			t.Errorf("%s %s: got %q, want %q", c.image, c.code, got, c.want)

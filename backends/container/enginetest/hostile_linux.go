@@ -34,16 +34,20 @@ func hostileConfig() map[string]any {
 		"ExposedPorts": map[string]any{"80/tcp": map[string]any{}, "53/udp": map[string]any{}},
 		"Healthcheck":  map[string]any{"Test": []string{"CMD-SHELL", "touch /tmp/checked /workspace/checked"}, "Interval": 1_000_000_000},
 		"Labels":       map[string]string{"sandboxmcp.instance": "forged", "sandboxmcp.state": "forged", "sandboxmcp.id": "forged"},
-		"Env": []string{"PATH=/image/volume", "LD_PRELOAD=" + word, "LD_LIBRARY_PATH=" + word, "LD_AUDIT=" + word, "BASH_ENV=" + word, "ENV=" + word,
+		"Env": []string{"PATH=/image/volume", "LD_PRELOAD=" + word, "LD_LIBRARY_PATH=" + word, "LD_AUDIT=" + word, "BASH_ENV=" + word,
+			"ENV=" + word,
 			"PYTHONPATH=" + word, "PYTHONHOME=" + word, "PYTHONSTARTUP=" + word, "NODE_OPTIONS=--require=" + word, "HOME=" + word, "TMPDIR=" + word,
-			"LANG=C", "LC_ALL=C", "GODEBUG=gctrace=1", "GOTRACEBACK=crash", "GOMEMLIMIT=1KiB", "GOMAXPROCS=1", "SSL_CERT_FILE=" + word, "http_proxy=http://canary-of-the-host-environment:1/",
-			"SANDBOXMCP_CANARY=canary-of-the-host-environment", "HOSTNAME=canary-of-the-host-environment", "container=canary-of-the-host-environment"},
+			"LANG=C", "LC_ALL=C", "GODEBUG=gctrace=1", "GOTRACEBACK=crash", "GOMEMLIMIT=1KiB", "GOMAXPROCS=1", "SSL_CERT_FILE=" + word,
+			"http_proxy=http://canary-of-the-host-environment:1/",
+			"SANDBOXMCP_CANARY=canary-of-the-host-environment", "HOSTNAME=canary-of-the-host-environment",
+			"container=canary-of-the-host-environment"},
 	}
 }
 
 // separateLayers are the layers that are built separately, on top of others or of nothing.
 func separateLayers() map[string]func(*layerWriter) {
-	return map[string]func(*layerWriter){"volume": addVolumePrograms, "setuid": addSetuidPrograms, "links": addLinks, "full": addManyFiles, "bare": addBarePython, "own": addTestBinary}
+	return map[string]func(*layerWriter){"volume": addVolumePrograms, "setuid": addSetuidPrograms, "links": addLinks, "full": addManyFiles,
+		"bare": addBarePython, "own": addTestBinary}
 }
 
 // addTestBinary adds this test binary.
@@ -63,7 +67,8 @@ func addTestBinary(l *layerWriter) {
 
 // addVolumePrograms adds programs in directories that the hostile configuration declares as volumes.
 func addVolumePrograms(l *layerWriter) {
-	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/conn"} {
+	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp",
+		"/.sandboxmcp/conn"} {
 		l.writeDir(dir, 0o777)
 		l.writeText(dir+"/left", 0o4755, "#!/bin/sh\necho a program of the image\n")
 	}
@@ -139,13 +144,16 @@ func HostileImages(t *testing.T, engineURL string, newEngine func() container.En
 		want                  string
 	}{
 		{"set-user-ID programs are ordinary ones", Setuid, "shell", []string{"bash", "-c",
-			`[ "$(su-id -u)" = "$(id -u)" ] && echo same; su-cat /etc/sealed 2>/dev/null; su-bash -p -c '[ $EUID != 0 ] && echo ordinary'`}, "same\nordinary\n"},
+			`[ "$(su-id -u)" = "$(id -u)" ] && echo same; su-cat /etc/sealed 2>/dev/null; su-bash -p -c '[ $EUID != 0 ] && echo ordinary'`},
+			"same\nordinary\n"},
 		{"so are those with capabilities", Setuid, "shell", []string{"bash", "-c",
 			// A kernel may refuse to run these programs at all.
 			`cap-chown 0 /workspace 2>/dev/null && echo changed; cap-bash -c 'grep CapEff /proc/self/status' 2>/dev/null | grep -v 0000000000000000; echo done`}, "done\n"},
-		{"devices of the image", Setuid, "shell", []string{"bash", "-c", `head -c 1 /srv/kmsg 2>/dev/null; echo x 2>/dev/null >/srv/null; echo done`}, "done\n"},
+		{"devices of the image", Setuid, "shell", []string{"bash", "-c",
+			`head -c 1 /srv/kmsg 2>/dev/null; echo x 2>/dev/null >/srv/null; echo done`}, "done\n"},
 		{"links where we mount", Links, "shell", []string{"bash", "-c",
-			`cd /workspace && echo one >file && echo two >/tmp/other && cat /workspace/file /tmp/other; id -un >/dev/null && echo named`}, "one\ntwo\nnamed\n"},
+			`cd /workspace && echo one >file && echo two >/tmp/other && cat /workspace/file /tmp/other; id -un >/dev/null && echo named`},
+			"one\ntwo\nnamed\n"},
 		{"a full workspace", Full, "shell", []string{"bash", "-c", "ls /workspace | wc -l"}, "0\n"},
 		{"nothing but Python", Bare, "python", []string{"python", "-c",
 			"import os, tempfile; tempfile.TemporaryFile().write(b'x'); print(os.getcwd(), os.getuid() != 0)"}, "/workspace True\n"},
@@ -155,7 +163,8 @@ func HostileImages(t *testing.T, engineURL string, newEngine func() container.En
 			b := container.New(newEngine(), container.Config{Images: map[string]string{"python": reference, "shell": reference, "node": reference},
 				Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: InitBinary(t)})
 			defer b.Close()
-			s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: c.language, Limits: backends.Limits{Wall: 20 * time.Second}})
+			s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: c.language,
+				Limits: backends.Limits{Wall: 20 * time.Second}})
 			if err != nil {
 				t.Fatal(err)
 			}

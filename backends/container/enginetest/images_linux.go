@@ -40,7 +40,8 @@ type imageSpec struct {
 
 func imageSpecs() map[string]imageSpec {
 	return map[string]imageSpec{
-		Plain:   {[]string{"system", "python", "node"}, map[string]any{"Cmd": []string{"bash"}, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}},
+		Plain: {[]string{"system", "python", "node"}, map[string]any{"Cmd": []string{"bash"},
+			"Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}},
 		Hostile: {[]string{"system", "python", "node", "volume"}, hostileConfig()},
 		Setuid:  {[]string{"system", "setuid"}, nil},
 		Links:   {[]string{"system", "links"}, nil},

@@ -21,8 +21,10 @@ func addSystem(l *layerWriter) {
 		l.seen[dir] = true
 	}
 	l.copyPrograms(findPrograms(strings.Fields(tools)...)...)
-	for _, path := range []string{"/bin", "/sbin", "/lib", "/lib64", "/etc/nsswitch.conf", "/etc/ssl/openssl.cnf", "/etc/ssl/certs/ca-certificates.crt", "/usr/lib/ssl/cert.pem",
-		"/usr/lib/ssl/certs", "/usr/lib/ssl/openssl.cnf", "/usr/share/zoneinfo/Europe/Berlin", "/usr/share/zoneinfo/UTC", "/usr/lib/git-core/git"} {
+	for _, path := range []string{"/bin", "/sbin", "/lib", "/lib64", "/etc/nsswitch.conf", "/etc/ssl/openssl.cnf",
+		"/etc/ssl/certs/ca-certificates.crt", "/usr/lib/ssl/cert.pem",
+		"/usr/lib/ssl/certs", "/usr/lib/ssl/openssl.cnf", "/usr/share/zoneinfo/Europe/Berlin", "/usr/share/zoneinfo/UTC",
+		"/usr/lib/git-core/git"} {
 		l.add(path)
 	}
 	l.copyTree("/usr/lib/locale/C.utf8")
@@ -40,7 +42,8 @@ func addSystem(l *layerWriter) {
 
 // addPerl copies the system's Perl, if there is one, with the modules for the kernel in cli/examples.
 func addPerl(l *layerWriter) {
-	out, err := exec.Command("/usr/bin/perl", "-e", "use JSON::PP; use Data::Dumper; use IO::Handle; use POSIX; print join qq(\n), values %INC, @DynaLoader::dl_shared_objects").Output()
+	out, err := exec.Command("/usr/bin/perl", "-e", "use JSON::PP; use Data::Dumper; use IO::Handle; use POSIX; print join qq(\n), values "+
+		"%INC, @DynaLoader::dl_shared_objects").Output()
 	if err != nil {
 		return
 	}

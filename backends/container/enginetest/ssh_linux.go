@@ -60,11 +60,13 @@ func (e *engine) configureSSH() error {
 	}
 	// ssh finds its files by the user's passwd entry, not by HOME.
 	for name, text := range map[string]string{
-		"/sshd_config": fmt.Sprintf("ListenAddress %s\nPort %s\nHostKey %[3]s/host_key\nAuthorizedKeysFile %[3]s/key.pub\nPidFile none\nUsePAM no\nStrictModes no\n"+
+		"/sshd_config": fmt.Sprintf("ListenAddress %s\nPort %s\nHostKey %[3]s/host_key\nAuthorizedKeysFile %[3]s/key.pub\nPidFile "+
+			"none\nUsePAM no\nStrictModes no\n"+
 			"PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\nMaxSessions 100\nSetEnv DOCKER_HOST=%s\n", host, port, e.dir, target.url()),
 		"/home/.ssh/known_hosts": fmt.Sprintf("[%s]:%s %s", host, port, public),
-		"/home/.ssh/config":      fmt.Sprintf("Host *\n  IdentityFile %[1]s/key\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/home/.ssh/known_hosts\n", e.dir),
-		"/bin/ssh":               fmt.Sprintf("#!/bin/sh\nexec %s -F %s/home/.ssh/config \"$@\"\n", ssh, e.dir),
+		"/home/.ssh/config": fmt.Sprintf("Host *\n  IdentityFile %[1]s/key\n  IdentitiesOnly yes\n  UserKnownHostsFile "+
+			"%[1]s/home/.ssh/known_hosts\n", e.dir),
+		"/bin/ssh": fmt.Sprintf("#!/bin/sh\nexec %s -F %s/home/.ssh/config \"$@\"\n", ssh, e.dir),
 	} {
 		if err := os.WriteFile(e.dir+name, []byte(text), 0o700); err != nil {
 			return err

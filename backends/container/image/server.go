@@ -26,7 +26,8 @@ type Server struct {
 var serverEnviron = []string{"PATH=/", "HOME=/state", "XDG_STATE_HOME=/state"}
 
 // containerfile makes an engine build the image from the layer next to it.
-var containerfile = fmt.Sprintf("FROM scratch\nADD layer.tar /\nENV %s %s %s\nUSER %d:%[4]d\nWORKDIR /state\nENTRYPOINT [\"/sandboxmcp\"]\n",
+var containerfile = fmt.Sprintf("FROM scratch\nADD layer.tar /\nENV %s %s %s\nUSER %d:%[4]d\nWORKDIR /state\nENTRYPOINT "+
+	"[\"/sandboxmcp\"]\n",
 	serverEnviron[0], serverEnviron[1], serverEnviron[2], ServerUser)
 
 // WriteContext writes a build context for an engine.
@@ -47,14 +48,16 @@ func (s Server) Save(w io.Writer, reference string) error {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": s.Arch, "os": "linux", "created": time.Unix(0, 0).UTC(),
-		"config": map[string]any{"User": fmt.Sprintf("%d:%[1]d", ServerUser), "Env": serverEnviron, "Entrypoint": []string{"/sandboxmcp"}, "WorkingDir": "/state"},
+		"config": map[string]any{"User": fmt.Sprintf("%d:%[1]d", ServerUser), "Env": serverEnviron, "Entrypoint": []string{"/sandboxmcp"},
+			"WorkingDir": "/state"},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum}},
 	})
 	if err != nil {
 		return err
 	}
 	id := fmt.Sprintf("%x", sha256.Sum256(config))
-	manifest, err := json.Marshal([]any{map[string]any{"Config": id + ".json", "RepoTags": []string{reference}, "Layers": []string{sum + "/layer.tar"}}})
+	manifest, err := json.Marshal([]any{map[string]any{"Config": id + ".json", "RepoTags": []string{reference},
+		"Layers": []string{sum + "/layer.tar"}}})
 	if err != nil {
 		return err
 	}
@@ -109,7 +112,8 @@ func (s Server) writeLayer(w io.Writer) error {
 		name string
 		mode int64
 		uid  int
-	}{{".sandboxmcp/", 0o755, 0}, {"etc/", 0o755, 0}, {"etc/ssl/", 0o755, 0}, {"etc/ssl/certs/", 0o755, 0}, {"state/", 0o700, ServerUser}, {"tmp/", 0o1777, 0}} {
+	}{{".sandboxmcp/", 0o755, 0}, {"etc/", 0o755, 0}, {"etc/ssl/", 0o755, 0}, {"etc/ssl/certs/", 0o755, 0}, {"state/", 0o700, ServerUser},
+		{"tmp/", 0o1777, 0}} {
 		h := header(dir.name, dir.mode, 0)
 		h.Typeflag, h.Uid, h.Gid = tar.TypeDir, dir.uid, dir.uid
 		if err := t.WriteHeader(h); err != nil {
@@ -118,7 +122,8 @@ func (s Server) writeLayer(w io.Writer) error {
 	}
 	users := fmt.Sprintf("root:x:0:0:root:/:/\nsandboxmcp:x:%d:%[1]d::/state:/\n", ServerUser)
 	groups := fmt.Sprintf("root:x:0:\nsandboxmcp:x:%d:\n", ServerUser)
-	for _, f := range []file{{"etc/passwd", []byte(users)}, {"etc/group", []byte(groups)}, {"etc/ssl/certs/ca-certificates.crt", s.Certificates}} {
+	for _, f := range []file{{"etc/passwd", []byte(users)}, {"etc/group", []byte(groups)},
+		{"etc/ssl/certs/ca-certificates.crt", s.Certificates}} {
 		if err := writeFile(t, f, 0o444); err != nil {
 			return err
 		}

@@ -77,7 +77,8 @@ func TestServer(t *testing.T) {
 	if err := json.Unmarshal(files[manifest[0].Config], &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.Architecture != "arm64" || config.Config.User != "65532:65532" || !slices.Equal(config.Config.Entrypoint, []string{"/sandboxmcp"}) {
+	if config.Architecture != "arm64" || config.Config.User != "65532:65532" ||
+		!slices.Equal(config.Config.Entrypoint, []string{"/sandboxmcp"}) {
 		t.Errorf("got %+v", config)
 	}
 	if want := fmt.Sprintf("sha256:%x", sha256.Sum256(layer)); !slices.Equal(config.Rootfs.Diffs, []string{want}) {
@@ -103,7 +104,8 @@ func checkLayer(t *testing.T, layer []byte) {
 			t.Errorf("%s is %s", h.Name, h.Linkname)
 		}
 	}
-	want := []string{".sandboxmcp/", "etc/", "etc/ssl/", "etc/ssl/certs/", "state/", "tmp/", "etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt", "sandboxmcp", ".sandboxmcp/init"}
+	want := []string{".sandboxmcp/", "etc/", "etc/ssl/", "etc/ssl/certs/", "state/", "tmp/", "etc/passwd", "etc/group",
+		"etc/ssl/certs/ca-certificates.crt", "sandboxmcp", ".sandboxmcp/init"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}

@@ -108,7 +108,8 @@ func TestProbeTargets(t *testing.T) {
 		names = append(names, a.String())
 	}
 	text := strings.Join(names, ", ")
-	for _, want := range []string{"neighbour 10.1.1.1:80", "cluster DNS 10.96.0.10:53", "API server 10.96.0.1:443", "kubelet 10.1.2.3:10250", "metadata 169.254.169.254:80",
+	for _, want := range []string{"neighbour 10.1.1.1:80", "cluster DNS 10.96.0.10:53", "API server 10.96.0.1:443", "kubelet 10.1.2.3:10250",
+		"metadata 169.254.169.254:80",
 		"metadata [fd00:ec2::254]:80", "internet 1.1.1.1:443", "internet 8.8.8.8:53", "internet [2606:4700:4700::1111]:443"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %s", want, text)

@@ -24,7 +24,8 @@ var (
 	iov      [2]syscall.Iovec
 	infos    [128]byte // one signalfd_siginfo
 
-	childrenFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 't', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd', 'r', 'e', 'n', 0}
+	childrenFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 't', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd',
+		'r', 'e', 'n', 0}
 )
 
 // Numbers and structures that package syscall lacks. clone3(2) has the same number on all architectures.
@@ -152,7 +153,8 @@ func reportFailure(step uint32, errno syscall.Errno) {
 //go:norace
 //go:nocheckptr
 func send() {
-	syscall.RawSyscall6(syscall.SYS_SENDTO, slots[SlotControl], uintptr(unsafe.Pointer(&message)), unsafe.Sizeof(message), syscall.MSG_NOSIGNAL, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_SENDTO, slots[SlotControl], uintptr(unsafe.Pointer(&message)), unsafe.Sizeof(message),
+		syscall.MSG_NOSIGNAL, 0, 0)
 }
 
 //go:nosplit

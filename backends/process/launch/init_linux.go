@@ -14,7 +14,8 @@ import (
 //go:nocheckptr
 func serveSandbox() {
 	children = 1 << (uint(syscall.SIGCHLD) - 1)
-	signals, _, _ = syscall.RawSyscall6(syscall.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), sigsetSize, syscall.O_CLOEXEC, 0, 0)
+	signals, _, _ = syscall.RawSyscall6(syscall.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), sigsetSize, syscall.O_CLOEXEC,
+		0, 0)
 	for {
 		polled[0].fd, polled[0].events, polled[0].revents = int32(slots[SlotControl]), pollIn, 0
 		polled[1].fd, polled[1].events, polled[1].revents = int32(signals), pollIn, 0
@@ -40,7 +41,8 @@ func reapAll() {
 	const noHang = 1
 	for {
 		var status int32
-		pid, _, errno := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), noHang, uintptr(unsafe.Pointer(&usage)), 0, 0)
+		pid, _, errno := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), noHang,
+			uintptr(unsafe.Pointer(&usage)), 0, 0)
 		if errno != 0 || pid == 0 {
 			return
 		}
@@ -160,7 +162,8 @@ func receivePlan(into unsafe.Pointer, size, parts uintptr) (files, received uint
 		endSandbox()
 	}
 	count, first := uintptr(0), uintptr(SlotFiles)
-	if cmsgHeader := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg)); header.Controllen >= syscall.SizeofCmsghdr+4 && cmsgHeader.Type == syscall.SCM_RIGHTS {
+	if cmsgHeader := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg)); header.Controllen >= syscall.SizeofCmsghdr+4 &&
+		cmsgHeader.Type == syscall.SCM_RIGHTS {
 		count = (uintptr(cmsgHeader.Len) - syscall.SizeofCmsghdr) / 4
 	}
 	slots[SlotPlan] = ^uintptr(0)
@@ -203,7 +206,8 @@ func endSandbox() {
 //go:norace
 //go:nocheckptr
 func killChildren() {
-	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&childrenFile)), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
+	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&childrenFile)), syscall.O_RDONLY|syscall.O_CLOEXEC,
+		0, 0, 0)
 	if errno != 0 {
 		return
 	}

@@ -39,7 +39,8 @@ func spawnSandbox() {
 	if errno == syscall.ENOSYS && sandboxClone.cgroup == 0 && request.Flags&signalMask == 0 {
 		// Container engines' filters return ENOSYS, since they can't see the flags. The older call stores the pidfd
 		// at the parent-tid pointer, and has the exit signal in the bits of CLONE_NEWTIME.
-		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(sandboxClone.flags|sandboxClone.exitSignal), 0, uintptr(sandboxClone.pidfd), 0, 0, 0)
+		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(sandboxClone.flags|sandboxClone.exitSignal), 0,
+			uintptr(sandboxClone.pidfd), 0, 0, 0)
 	}
 	if pid == 0 && errno == 0 {
 		// The signalfd stays: it reports the signals of the process that polls it.

@@ -129,7 +129,8 @@ func (q *request) serve(roots []string, waits func() bool) error {
 	defer unix.Close(file)
 	self := "/proc/self/fd/" + strconv.Itoa(file)
 	where, err := os.Readlink(self)
-	if err != nil || !slices.ContainsFunc(roots, func(root string) bool { return paths.Within(where, root) }) || mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+	if err != nil || !slices.ContainsFunc(roots, func(root string) bool { return paths.Within(where, root) }) ||
+		mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		return unix.EPERM
 	}
 	if !waits() {
@@ -139,7 +140,8 @@ func (q *request) serve(roots []string, waits func() bool) error {
 		return unix.Chmod(self, uint32(mode)&0o7777)
 	}
 	var empty byte
-	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(file), uintptr(unsafe.Pointer(&empty)), uintptr(unsafe.Pointer(stamps)), unix.AT_EMPTY_PATH, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(file), uintptr(unsafe.Pointer(&empty)), uintptr(unsafe.Pointer(stamps)),
+		unix.AT_EMPTY_PATH, 0, 0)
 	if errno != 0 {
 		return errno
 	}

@@ -96,7 +96,8 @@ func (f *finder) venv(path string, v *view) (*environment, error) {
 		return nil, err
 	}
 	if v.isForbidden(root) {
-		return nil, fmt.Errorf("%s: a virtual environment that is the home directory, or contains it, can't be mounted: make one in a directory of its own", root)
+		return nil, fmt.Errorf("%s: a virtual environment that is the home directory, or contains it, can't be mounted: make one in "+
+			"a directory of its own", root)
 	}
 	v.addDir(root)
 	if real, err := filepath.EvalSymlinks(root); err == nil && !v.isForbidden(real) {

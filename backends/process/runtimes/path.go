@@ -37,7 +37,8 @@ func (f *finder) candidates() iter.Seq[candidate] {
 		}
 	}
 	return func(yield func(candidate) bool) {
-		for _, list := range []func() []candidate{func() []candidate { return named }, f.managedCandidates, func() []candidate { return system }} {
+		for _, list := range []func() []candidate{func() []candidate { return named }, f.managedCandidates,
+			func() []candidate { return system }} {
 			for _, c := range list() {
 				if f.isUsable(c) && !yield(c) {
 					return

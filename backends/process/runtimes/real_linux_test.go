@@ -127,7 +127,8 @@ func TestLibrariesBesideTheProgram(t *testing.T) {
 		t.Skip("no C compiler: ", err)
 	}
 	h := newHost(t)
-	lib, prog := h.file("build/lib.c", "int answer(void){return 42;}", 0o644), h.file("build/prog.c", "int answer(void);int main(void){return answer()!=42;}", 0o644)
+	lib, prog := h.file("build/lib.c", "int answer(void){return 42;}", 0o644),
+		h.file("build/prog.c", "int answer(void);int main(void){return answer()!=42;}", 0o644)
 	h.mkdir("home/u/libs")
 	h.mkdir("opt/py/bin")
 	for _, args := range [][]string{

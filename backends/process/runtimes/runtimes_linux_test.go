@@ -210,8 +210,9 @@ func TestHomeIsNeverVisible(t *testing.T) {
 		lib     string
 		want    []string // nil: refused
 	}{
-		"prefix is home":              {"home/u/bin/python3", "home/u/lib/python3.12", []string{"home/u/bin", "home/u/lib"}},
-		"prefix is ~/.local":          {"home/u/.local/bin/python3", "home/u/.local/lib/python3.12", []string{"home/u/.local/bin", "home/u/.local/lib"}},
+		"prefix is home": {"home/u/bin/python3", "home/u/lib/python3.12", []string{"home/u/bin", "home/u/lib"}},
+		"prefix is ~/.local": {"home/u/.local/bin/python3", "home/u/.local/lib/python3.12",
+			[]string{"home/u/.local/bin", "home/u/.local/lib"}},
 		"straight in home":            {"home/u/python3", "", nil},
 		"straight above home":         {"home/python3", "", nil},
 		"prefix above home":           {"home/bin/python3", "home/lib/python3.12", []string{"home/bin", "home/lib"}},

@@ -75,13 +75,15 @@ func (f *finder) askManager(ctx context.Context, shim, manager string) (target, 
 }
 
 // managerVariables are the variables by which managers find their files, and people choose versions.
-const managerVariables = "PYENV_ROOT PYENV_VERSION NODENV_ROOT NODENV_VERSION ASDF_DIR ASDF_DATA_DIR ASDF_PYTHON_VERSION ASDF_NODEJS_VERSION " +
+const managerVariables = "PYENV_ROOT PYENV_VERSION NODENV_ROOT NODENV_VERSION ASDF_DIR ASDF_DATA_DIR ASDF_PYTHON_VERSION " +
+	"ASDF_NODEJS_VERSION " +
 	"ASDF_R_VERSION ASDF_DEFAULT_TOOL_VERSIONS_FILENAME MISE_DATA_DIR MISE_PYTHON_VERSION MISE_NODE_VERSION XDG_DATA_HOME XDG_CONFIG_HOME VOLTA_HOME"
 
 // choosers are the files by which projects and people choose versions; chosen are managers' files below their root.
 const (
-	choosers = ".python-version .node-version .tool-versions mise.toml .mise.toml mise.local.toml .config/mise.toml .config/mise/config.toml package.json"
-	chosen   = "version versions installs/python installs/node installs/nodejs tools/user/platform.json"
+	choosers = ".python-version .node-version .tool-versions mise.toml .mise.toml mise.local.toml .config/mise.toml " +
+		".config/mise/config.toml package.json"
+	chosen = "version versions installs/python installs/node installs/nodejs tools/user/platform.json"
 )
 
 // askShim asks a program which one a shim starts, and caches the answer until its possible inputs change.
@@ -182,7 +184,8 @@ func (f *finder) managedCandidates() (out []candidate) {
 	}
 	mise := in("MISE_DATA_DIR", data+"/mise") + "/installs/" + f.name
 	places := map[string][][3]string{
-		"node": {{"nvm", nvm + "/versions/node", strings.TrimSpace(want)}, {"fnm", in("FNM_DIR", data+"/fnm") + "/aliases", "default"}, {"mise", mise, ""}},
+		"node": {{"nvm", nvm + "/versions/node", strings.TrimSpace(want)}, {"fnm", in("FNM_DIR", data+"/fnm") + "/aliases", "default"},
+			{"mise", mise, ""}},
 		"python": {{"uv", in("UV_PYTHON_INSTALL_DIR", data+"/uv/python"), ""}, {"mise", mise, ""},
 			{"pyenv", in("PYENV_ROOT", f.env.Home+"/.pyenv") + "/versions", ""}},
 	}
@@ -191,7 +194,8 @@ func (f *finder) managedCandidates() (out []candidate) {
 		if !ok {
 			version, _ = findInstalled(place[1], "latest")
 		}
-		out = append(out, candidate{filepath.Join(place[1], version, "bin"), f.programs[0], fmt.Sprintf("%s %s, which is not on PATH", place[0], version)})
+		out = append(out, candidate{filepath.Join(place[1], version, "bin"), f.programs[0], fmt.Sprintf("%s %s, which is not on PATH", place[0],
+			version)})
 	}
 	return out
 }

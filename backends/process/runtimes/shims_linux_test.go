@@ -75,7 +75,8 @@ func TestPyenv(t *testing.T) {
 			if c.want == "system" {
 				why = "pyenv"
 			}
-			h.checkFound(t, "python", found{Path: path + "/bin/python3", Argv0: prefix + "/bin/python3", Why: why, Prefixes: prefixes, PathDirs: []string{prefix + "/bin"}})
+			h.checkFound(t, "python", found{Path: path + "/bin/python3", Argv0: prefix + "/bin/python3", Why: why, Prefixes: prefixes,
+				PathDirs: []string{prefix + "/bin"}})
 		})
 	}
 }
@@ -120,7 +121,8 @@ func TestManagers(t *testing.T) {
 			h.file("answer", h.program(prefix+"/bin/node"), 0o644)
 			h.program("next/bin/node")
 			h.onPath(filepath.Dir(shim), "home/u/tools", "next/bin", "/usr/bin", "/bin")
-			want := found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by " + tt.name, Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}}
+			want := found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by " + tt.name, Prefixes: []string{prefix},
+				PathDirs: []string{prefix + "/bin"}}
 			h.checkFound(t, "node", want)
 			h.checkFound(t, "node", want)
 			h.checkAsked(t, 1)
@@ -131,7 +133,8 @@ func TestManagers(t *testing.T) {
 			h.vars["VOLTA_HOME"] = h.path(tt.root)
 			h.checkFound(t, "node", want)
 			h.checkAsked(t, 3)
-			next := found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "not one of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}}
+			next := found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "not one of its own", Prefixes: []string{"next"},
+				PathDirs: []string{"next/bin"}}
 			evil := h.program("home/u/project/evil/bin/node")
 			up, err := filepath.Rel(h.path(tt.root), evil)
 			if err != nil {
@@ -155,7 +158,8 @@ func TestShimAbove(t *testing.T) {
 	h.file("answer", h.program("home/u/project/evil/bin/node"), 0o644)
 	h.program("next/bin/node")
 	h.onPath("home/u/bin", "next/bin", "/usr/bin", "/bin")
-	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "not one of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "not one of its own", Prefixes: []string{"next"},
+		PathDirs: []string{"next/bin"}})
 }
 
 // TestSearchedDirectories has a PATH that contains the project, in which a manager's script would search its tools.
@@ -171,7 +175,8 @@ func TestSearchedDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.env.Path = strings.Join([]string{".", "", h.path("open"), h.path("home/u/.local/share/mise/shims"), "/usr/bin", "/bin"}, ":")
-	h.checkFound(t, "node", found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by mise", Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}})
+	h.checkFound(t, "node", found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by mise", Prefixes: []string{prefix},
+		PathDirs: []string{prefix + "/bin"}})
 	if _, err := os.Stat(h.path("evil")); err == nil {
 		t.Error("a program of the project was run")
 	}
@@ -247,7 +252,8 @@ func TestStrangeVersionFiles(t *testing.T) {
 			make(h, "home/u/project/.tool-versions")
 			h.program("next/bin/node")
 			h.onPath("home/u/.local/share/mise/shims", "next/bin", "/usr/bin", "/bin")
-			h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "is not a regular file", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+			h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "is not a regular file", Prefixes: []string{"next"},
+				PathDirs: []string{"next/bin"}})
 			h.checkAsked(t, 0)
 		})
 	}

@@ -8,7 +8,8 @@ import (
 
 func TestJoin(t *testing.T) {
 	got := Merge("all", []Runtime{
-		{Prefixes: []string{"/opt/x/python", "/opt/y"}, PathDirs: []string{"/opt/x/python/bin"}, Links: map[string]string{"/opt/z/link": "/opt/y/python", "/opt/x/alias": "/opt/y"}},
+		{Prefixes: []string{"/opt/x/python", "/opt/y"}, PathDirs: []string{"/opt/x/python/bin"},
+			Links: map[string]string{"/opt/z/link": "/opt/y/python", "/opt/x/alias": "/opt/y"}},
 		{Prefixes: []string{"/opt/x", "/opt/y/node"}, PathDirs: []string{"/opt/y/bin", "/opt/x/python/bin"}},
 		{Prefixes: []string{"/opt/xy"}},
 	})

@@ -19,7 +19,8 @@ func TestFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	const garbage = 1 << 40 // above the bits that the kernel evaluates
-	wide, landlockOnly, noInternet := Kind{Namespaces: true, Affinity: true}, Kind{}, Kind{Namespaces: true, InContainer: true, NoInternet: true}
+	wide, landlockOnly, noInternet := Kind{Namespaces: true, Affinity: true}, Kind{},
+		Kind{Namespaces: true, InContainer: true, NoInternet: true}
 	asked := Kind{Affinity: true, WritesHost: true, Notifies: true} // "landlock" of an ordinary user
 	const notified = uint32(unix.SECCOMP_RET_USER_NOTIF)
 	container := Kind{Namespaces: true, Affinity: true, InContainer: true}
@@ -37,9 +38,11 @@ func TestFilter(t *testing.T) {
 		{"fork by clone", wide, "clone", [6]uint64{uint64(unix.SIGCHLD)}, allowed},
 		{"clone of a user namespace", wide, "clone", [6]uint64{unix.CLONE_NEWUSER}, eperm},
 		{"clone of a net namespace with garbage", wide, "clone", [6]uint64{unix.CLONE_NEWNET | garbage}, eperm},
-		{"no cgroup: a thread", landlockOnly, "clone", [6]uint64{unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_FILES}, allowed},
+		{"no cgroup: a thread", landlockOnly, "clone", [6]uint64{unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_FILES},
+			allowed},
 		{"no cgroup: a process", landlockOnly, "clone", [6]uint64{uint64(unix.SIGCHLD)}, allowed},
-		{"no cgroup: a thread with descriptors of its own", landlockOnly, "clone", [6]uint64{unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_THREAD}, eperm},
+		{"no cgroup: a thread with descriptors of its own", landlockOnly, "clone",
+			[6]uint64{unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_THREAD}, eperm},
 		{"no cgroup: a user namespace", landlockOnly, "clone", [6]uint64{unix.CLONE_NEWUSER | unix.CLONE_FILES}, eperm},
 		{"clone3", wide, "clone3", [6]uint64{}, enosys},
 		{"unshare", wide, "unshare", [6]uint64{unix.CLONE_FILES}, eperm},
@@ -119,19 +122,23 @@ func TestFilter(t *testing.T) {
 		{"openat2", shared, "openat2", [6]uint64{}, enosys},
 		{"no cgroup: be seen by the watcher", landlockOnly, "prctl", [6]uint64{unix.PR_SET_DUMPABLE, 1}, allowed},
 		{"no cgroup: hide from the watcher", landlockOnly, "prctl", [6]uint64{unix.PR_SET_DUMPABLE}, einval},
-		{"no cgroup: hide from the watcher, with garbage above", landlockOnly, "prctl", [6]uint64{garbage | unix.PR_SET_DUMPABLE, garbage}, einval},
+		{"no cgroup: hide from the watcher, with garbage above", landlockOnly, "prctl", [6]uint64{garbage | unix.PR_SET_DUMPABLE, garbage},
+			einval},
 		{"a filter of its own", wide, "seccomp", [6]uint64{unix.SECCOMP_SET_MODE_FILTER}, enosys},
 		{"a filter of its own by prctl", wide, "prctl", [6]uint64{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}, einval},
-		{"a filter of its own by prctl, with garbage", landlockOnly, "prctl", [6]uint64{unix.PR_SET_SECCOMP | garbage, unix.SECCOMP_MODE_FILTER}, einval},
+		{"a filter of its own by prctl, with garbage", landlockOnly, "prctl", [6]uint64{unix.PR_SET_SECCOMP | garbage, unix.SECCOMP_MODE_FILTER},
+			einval},
 		{"a socket's filter", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, noOption},
-		{"a socket's filter, with garbage", landlockOnly, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_ATTACH_FILTER | garbage}, noOption},
+		{"a socket's filter, with garbage", landlockOnly, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_ATTACH_FILTER | garbage},
+			noOption},
 		{"a socket's eBPF", container, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_BPF}, noOption},
 		{"a group's filter", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF}, noOption},
 		{"a group's eBPF", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_EBPF}, noOption},
 		{"the filter's lock", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_LOCK_FILTER}, noOption},
 		{"another level's option of that number", wide, "setsockopt", [6]uint64{3, unix.IPPROTO_IPV6, unix.SO_ATTACH_FILTER}, allowed},
 		{"a larger buffer", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, uint32(unix.SECCOMP_RET_ERRNO)},
-		{"a larger buffer, with garbage", container, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_RCVBUF | garbage}, uint32(unix.SECCOMP_RET_ERRNO)},
+		{"a larger buffer, with garbage", container, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_RCVBUF | garbage},
+			uint32(unix.SECCOMP_RET_ERRNO)},
 		{"SO_RCVLOWAT", container, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_RCVLOWAT}, uint32(unix.SECCOMP_RET_ERRNO)},
 		{"SO_REUSEADDR", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, allowed},
 		{"memory reserved by a socket", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_RESERVE_MEM}, noOption},
@@ -153,7 +160,8 @@ func TestFilter(t *testing.T) {
 		{"IPV6_V6ONLY", wide, "setsockopt", [6]uint64{3, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY}, allowed},
 		{"mmap", wide, "mmap", [6]uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, allowed},
 		{"huge pages", wide, "mmap", [6]uint64{0, 4096, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, noMemory},
-		{"huge pages of 1 GB", container, "mmap", [6]uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | 30<<26}, noMemory},
+		{"huge pages of 1 GB", container, "mmap", [6]uint64{0, 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | 30<<26},
+			noMemory},
 		{"huge pages, with garbage", landlockOnly, "mmap", [6]uint64{0, 4096, 3, unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | garbage}, noMemory},
 		{"a memory file", wide, "memfd_create", [6]uint64{0, unix.MFD_CLOEXEC}, allowed},
 		{"a memory file of huge pages", wide, "memfd_create", [6]uint64{0, unix.MFD_CLOEXEC | unix.MFD_HUGETLB | 21<<26}, einval},

@@ -35,7 +35,8 @@ func (k Kind) deniedCalls() []string {
 		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that belongs to no process
 	}
 	if !k.Namespaces { // nor may it use objects of other processes, which have numbers or names
-		list = append(list, "shmget", "shmat", "shmdt", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl",
+		list = append(list, "shmget", "shmat", "shmdt", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop",
+			"semctl",
 			"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr")
 	}
 	if k.Notifies {
@@ -233,7 +234,8 @@ var safeIoctls = []uint32{
 // socketFilters are the options that attach a BPF program to a socket, or lock an attached one. Each is compiled
 // into memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work
 // queues of a 6.18 kernel permanently busy, and no process of the host could load a filter any more.
-var socketFilters = []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER}
+var socketFilters = []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF,
+	unix.SO_LOCK_FILTER}
 
 // buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to
 // succeed, like the kernel's for sizes above its maximum; getsockopt returns the real size.

@@ -235,7 +235,8 @@ func (t *Set[T]) forget(bad T, why error) {
 func (t *Set[T]) recordFailure(key string, why error) {
 	pause := min(cmp.Or(2*t.failed[key].pause, t.PauseFirst), t.PauseMax)
 	if _, known := t.failed[key]; !known && len(t.failed) >= maxFailures {
-		delete(t.failed, slices.MinFunc(slices.Collect(maps.Keys(t.failed)), func(a, b string) int { return t.failed[a].until.Compare(t.failed[b].until) }))
+		delete(t.failed, slices.MinFunc(slices.Collect(maps.Keys(t.failed)),
+			func(a, b string) int { return t.failed[a].until.Compare(t.failed[b].until) }))
 	}
 	t.failed[key] = failure{why, time.Now().Add(pause), pause}
 }

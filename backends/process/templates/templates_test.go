@@ -49,7 +49,8 @@ func TestTemplateRetired(t *testing.T) {
 		{"many spawns", Limits{Uses: 1}, func(*testing.T, *Set[*template], *template) {}, true},
 		{"young", Limits{Age: time.Hour}, func(*testing.T, *Set[*template], *template) { time.Sleep(time.Hour) }, false},
 		{"old", Limits{Age: time.Hour}, func(*testing.T, *Set[*template], *template) { time.Sleep(time.Hour + 1) }, true},
-		{"not used for long", Limits{}, func(_ *testing.T, of *Set[*template], _ *template) { time.Sleep(2 * time.Nanosecond); of.Tidy(1) }, true},
+		{"not used for long", Limits{}, func(_ *testing.T, of *Set[*template], _ *template) { time.Sleep(2 * time.Nanosecond); of.Tidy(1) },
+			true},
 		{"used", Limits{}, func(_ *testing.T, of *Set[*template], _ *template) { of.Tidy(1) }, false},
 		{"others are used", Limits{All: 2}, func(t *testing.T, of *Set[*template], _ *template) {
 			for i := range 2 {

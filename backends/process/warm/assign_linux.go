@@ -30,7 +30,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 
 // launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the
 // sandbox was idle, and that the interpreter is to be started for the command.
-func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *process.Program, warm bool, why string) {
+func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *process.Program, warm bool,
+	why string) {
 	k := s.takeIdle()
 	switch {
 	case k == nil:

@@ -102,7 +102,8 @@ func (k *idleProcess) isWaiting() (bool, error) {
 func (k *idleProcess) isDoomed() bool {
 	text, err := procfs.Read(fmt.Sprintf("/proc/%d/status", k.host))
 	pending, _ := strconv.ParseUint(procfs.StatusField(text, "SigPnd"), 16, 64)
-	return err != nil || !strings.HasPrefix(procfs.StatusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || procfs.HasEnded(k.process)
+	return err != nil || !strings.HasPrefix(procfs.StatusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 ||
+		procfs.HasEnded(k.process)
 }
 
 // currentCall returns the system call in which the process waits.

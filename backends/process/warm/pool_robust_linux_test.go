@@ -209,7 +209,8 @@ func TestReadyForkBomb(t *testing.T) {
 	spec := announced("python", readyPython)
 	spec.Limits = backends.Limits{Processes: 10}
 	makeReady(t, b, spec)
-	const bomb = "import os, time\nfor _ in range(6):\n  try: os.fork()\n  except OSError: os.write(1, b'refused ')\ntime.sleep(.1)" // 64 without any refusal
+	// 64 without any refusal
+	const bomb = "import os, time\nfor _ in range(6):\n  try: os.fork()\n  except OSError: os.write(1, b'refused ')\ntime.sleep(.1)"
 	r := runProgram(t, b, spec, map[string]string{"main.py": bomb}, "")
 	if !r.Warm || r.Ended != backends.EndedOK || !strings.Contains(r.out, "refused") {
 		t.Errorf("%+v %q %q", r.Result, r.out, r.err)
@@ -393,7 +394,9 @@ func TestPoolTellsWhy(t *testing.T) {
 	spec := announced("python", readyPython)
 	python := interpreter(t, "python")
 	b.zygotes.PauseFirst, b.zygotes.PauseMax = time.Hour, time.Hour
-	b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*process.Template, error) { return nil, errors.New("no\npython") })
+	b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*process.Template, error) {
+		return nil, errors.New("no\npython")
+	})
 	r, _ := poolKeyOf(spec)
 	b.pool.Prepare(r)
 	if r := checkWorks(t, b, spec); r.Warm || r.Cold != "no idle sandbox: no python" {

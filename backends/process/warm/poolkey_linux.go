@@ -29,7 +29,8 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	}
 	require := slices.Clone(spec.Require)
 	slices.Sort(require)
-	r = poolKey{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults(), dns: spec.DNS}
+	r = poolKey{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults(),
+		dns: spec.DNS}
 	args := spec.Program.Args
 	switch {
 	case r.language == "shell":
@@ -68,7 +69,8 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 
 // common are variables that all programs of a server or a session share, and that are not secret: an idle Node is
 // started with them.
-var common = []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "NPM_CONFIG_FETCH_RETRIES", "PIP_RETRIES"}
+var common = []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "NPM_CONFIG_FETCH_RETRIES",
+	"PIP_RETRIES"}
 
 // sourceMaps is the only option of Node that an idle interpreter can have.
 const sourceMaps = "--enable-source-maps"
@@ -152,7 +154,8 @@ func isExportable(env []string) bool {
 	size := 0
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		if size += len(kv); size > maxAssignment || readAtStart(name) || isBashVariable(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		if size += len(kv); size > maxAssignment || readAtStart(name) || isBashVariable(name) || !utf8.ValidString(value) ||
+			strings.ContainsFunc(value, unicode.IsControl) {
 			return false
 		}
 	}
@@ -166,12 +169,16 @@ func isBashVariable(name string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc([]string{"BASH", "COMP", "EPOCH", "FUNC", "GLOB", "HIST", "HOST", "MAIL", "OPT", "PS", "READLINE", "SHELL"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	}) || slices.Contains([]string{
-		"_", "CDPATH", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EMACS", "ENV", "EUID", "EXECIGNORE", "FCEDIT", "FIGNORE", "GROUPS", "IFS", "IGNOREEOF",
-		"INPUTRC", "INSIDE_EMACS", "LINENO", "LINES", "MACHTYPE", "MAPFILE", "OLDPWD", "OSTYPE", "PIPESTATUS", "POSIXLY_CORRECT", "POSIX_PEDANTIC", "PPID",
-		"PROMPT_COMMAND", "PROMPT_DIRTRIM", "PWD", "RANDOM", "REPLY", "SECONDS", "SHLVL", "SRANDOM", "TERM", "TERMCAP", "TIMEFORMAT", "TMOUT", "UID",
+	return slices.ContainsFunc([]string{"BASH", "COMP", "EPOCH", "FUNC", "GLOB", "HIST", "HOST", "MAIL", "OPT", "PS", "READLINE", "SHELL"},
+		func(prefix string) bool {
+			return strings.HasPrefix(name, prefix)
+		}) || slices.Contains([]string{
+		"_", "CDPATH", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EMACS", "ENV", "EUID", "EXECIGNORE", "FCEDIT", "FIGNORE", "GROUPS", "IFS",
+		"IGNOREEOF",
+		"INPUTRC", "INSIDE_EMACS", "LINENO", "LINES", "MACHTYPE", "MAPFILE", "OLDPWD", "OSTYPE", "PIPESTATUS", "POSIXLY_CORRECT",
+		"POSIX_PEDANTIC", "PPID",
+		"PROMPT_COMMAND", "PROMPT_DIRTRIM", "PWD", "RANDOM", "REPLY", "SECONDS", "SHLVL", "SRANDOM", "TERM", "TERMCAP", "TIMEFORMAT", "TMOUT",
+		"UID",
 	}, name)
 }
 

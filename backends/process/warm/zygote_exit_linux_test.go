@@ -36,19 +36,28 @@ var exits = []struct {
 	{"stdout closed", "import sys\nsys.stdout.close()", 0},
 	{"full stderr", "import sys\nsys.stderr = open('/dev/full', 'w')\nprint('x', file=sys.stderr)", 120},
 	{"full stderr descriptor", buffered + "print('x', file=sys.stderr)\nos.dup2(os.open('/dev/full', os.O_WRONLY), 2)", 0},
-	{"stdout that raises", "import sys\nclass Out:\n  def write(self, text): pass\n  def flush(self): raise OSError('lost')\n  def __repr__(self): return 'Out'\nsys.stdout = Out()", 120},
-	{"last words to a full stdout", buffered + "class Last:\n  def __del__(self, print=print, os=os):\n    os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n    print('x')\nlast = Last()", 0},
-	{"last words to a full stderr", buffered + "class Last:\n  def __del__(self, sys=sys, os=os):\n    os.dup2(os.open('/dev/full', os.O_WRONLY), 2)\n    sys.stderr.write('x')\nlast = Last()", 0},
-	{"forked child", "import os, sys\npid = os.fork()\nif pid == 0:\n  sys.stdout = open('/dev/full', 'w')\n  print('x')\nelse:\n  print(os.waitpid(pid, 0)[1] >> 8)", 0},
-	{"forked child exits", "import os, sys\npid = os.fork()\nif pid == 0:\n  del __file__, __cached__\n  sys.exit(5)\nprint(os.waitpid(pid, 0)[1] >> 8)", 0},
+	{"stdout that raises", "import sys\nclass Out:\n  def write(self, text): pass\n  def flush(self): raise OSError('lost')\n  def " +
+		"__repr__(self): return 'Out'\nsys.stdout = Out()", 120},
+	{"last words to a full stdout", buffered + "class Last:\n  def __del__(self, print=print, os=os):\n    os.dup2(os.open('/dev/full', " +
+		"os.O_WRONLY), 1)\n    print('x')\nlast = Last()", 0},
+	{"last words to a full stderr", buffered + "class Last:\n  def __del__(self, sys=sys, os=os):\n    os.dup2(os.open('/dev/full', " +
+		"os.O_WRONLY), 2)\n    sys.stderr.write('x')\nlast = Last()", 0},
+	{"forked child", "import os, sys\npid = os.fork()\nif pid == 0:\n  sys.stdout = open('/dev/full', 'w')\n  print('x')\nelse:\n " +
+		" print(os.waitpid(pid, 0)[1] >> 8)", 0},
+	{"forked child exits", "import os, sys\npid = os.fork()\nif pid == 0:\n  del __file__, __cached__\n  " +
+		"sys.exit(5)\nprint(os.waitpid(pid, 0)[1] >> 8)", 0},
 	{"excepthook covers", covering + "sys.excepthook = cover\n1/0", 1},
 	{"atexit covers", covering + "import atexit\natexit.register(cover)\n1/0", 1},
-	{"thread covers", covering + "import threading, time\ndef late():\n  while not hasattr(sys, 'last_value'): time.sleep(.001)\n  time.sleep(.05)\n  cover()\nthreading.Thread(target=late).start()\n1/0", 1},
+	{"thread covers", covering + "import threading, time\ndef late():\n  while not hasattr(sys, 'last_value'): time.sleep(.001)\n " +
+		" time.sleep(.05)\n  cover()\nthreading.Thread(target=late).start()\n1/0", 1},
 	{"exception covers", covering + "class Fault(Exception):\n  def __str__(self):\n    cover()\n    return 'x'\nraise Fault", 1},
-	{"another main", "import sys, types\nmain = types.ModuleType('__main__')\nmain.__loader__ = __loader__\nsys.modules['__main__'] = main\nsys.exit(7)", 7},
+	{"another main", "import sys, types\nmain = types.ModuleType('__main__')\nmain.__loader__ = __loader__\nsys.modules['__main__'] " +
+		"= main\nsys.exit(7)", 7},
 	{"nameless", "import sys\ndel __file__, __cached__\nsys.exit(7)", 7},
 	{"nameless end", "del __file__, __cached__", 0},
-	{"emptied", "import sys\nkept = {k: v for k, v in globals().items() if k in ('__name__', '__loader__', '__spec__')}\nleave = sys.exit\nfor name in list(globals()):\n  if name not in ('kept', 'leave'): del globals()[name]\nglobals().update(kept)\nleave('bad')", 1},
+	{"emptied", "import sys\nkept = {k: v for k, v in globals().items() if k in ('__name__', '__loader__', '__spec__')}\nleave = " +
+		"sys.exit\nfor name in list(globals()):\n  if name not in ('kept', 'leave'): del globals()[name]\nglobals().update(kept)\nleave('bad')",
+		1},
 	{"all cleared", "import sys\nleave = sys.exit\n(lambda leave, all: (all.clear(), leave('bad')))(leave, globals())", 1},
 	{"exit in atexit", "import atexit, sys\natexit.register(sys.exit, 4)", 0},
 	{"exit beside logging", "import logging, sys\ndel __file__, __cached__\nsys.exit(7)", 7},

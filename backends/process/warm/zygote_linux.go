@@ -26,7 +26,9 @@ func scriptKind(r runtimes.Runtime, script string) string { return script + " " 
 
 // spawnByZygote has the zygote for a script of a runtime fork a PID 1.
 func (b *Backend) spawnByZygote(ctx context.Context, r runtimes.Runtime, script string) (*process.Init, *process.Template, error) {
-	one, err := b.zygotes.Acquire(ctx, scriptKind(r, script), func(ctx context.Context) (*process.Template, error) { return b.startZygote(ctx, r, script) })
+	one, err := b.zygotes.Acquire(ctx, scriptKind(r, script), func(ctx context.Context) (*process.Template, error) {
+		return b.startZygote(ctx, r, script)
+	})
 	if err != nil {
 		return nil, nil, err
 	}

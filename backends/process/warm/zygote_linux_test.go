@@ -24,7 +24,8 @@ func TestZygoteForks(t *testing.T) {
 		_, _, err := b.spawnByZygote(t.Context(), s.Runtime(), "main.py")
 		t.Fatalf("no zygote forked it: %v", err)
 	}
-	got := runProgram(t, b, announced("python", cmd), map[string]string{"main.py": "import sys, os\nprint(sys.argv, os.getpid(), os.getppid())"}, "")
+	got := runProgram(t, b, announced("python", cmd), map[string]string{
+		"main.py": "import sys, os\nprint(sys.argv, os.getpid(), os.getppid())"}, "")
 	if got.out != "['main.py'] 2 1\n" || !got.Warm {
 		t.Errorf("got %+v", got)
 	}

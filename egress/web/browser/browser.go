@@ -53,11 +53,13 @@ func Arguments(profile string) []string {
 		// Its own sandbox needs user namespaces, which our sandbox forbids.
 		"--no-sandbox", "--disable-setuid-sandbox",
 		"--user-data-dir=" + profile, "--no-first-run", "--no-default-browser-check", "--incognito",
-		"--disable-logging", "--log-level=3", "--disable-gpu", "--disable-software-rasterizer", "--disable-dev-shm-usage", "--mute-audio", "--hide-scrollbars",
+		"--disable-logging", "--log-level=3", "--disable-gpu", "--disable-software-rasterizer", "--disable-dev-shm-usage", "--mute-audio",
+		"--hide-scrollbars",
 		"--window-size=1280,800", "--force-color-profile=srgb", "--force-device-scale-factor=1",
 		// Requests of the browser itself.
 		"--disable-background-networking", "--disable-component-update", "--disable-domain-reliability", "--disable-sync",
-		"--disable-client-side-phishing-detection", "--disable-default-apps", "--disable-extensions", "--disable-component-extensions-with-background-pages",
+		"--disable-client-side-phishing-detection", "--disable-default-apps", "--disable-extensions",
+		"--disable-component-extensions-with-background-pages",
 		"--disable-breakpad", "--disable-crash-reporter", "--no-pings", "--no-service-autorun", "--metrics-recording-only",
 		"--no-proxy-server", "--disable-quic", "--dns-prefetch-disable", "--host-resolver-rules=" + hostRules(),
 		"--password-store=basic", "--use-mock-keychain", "--deny-permission-prompts", "--disable-notifications", "--disable-print-preview",

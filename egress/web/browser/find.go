@@ -25,7 +25,8 @@ type Program struct {
 
 // Remedy returns advice for a machine without a browser.
 func Remedy() remedy.Text {
-	return remedy.Text{"install one, as with apt-get install chromium, or set ", remedy.Setting.With("web.browser"), " to the path of a Chromium"}
+	return remedy.Text{"install one, as with apt-get install chromium, or set ", remedy.Setting.With("web.browser"),
+		" to the path of a Chromium"}
 }
 
 // errMissing is the error for a machine without a browser.

@@ -107,7 +107,8 @@ func (t *visit) addPicture(ctx context.Context, p *Page) {
 		}
 		p.Picture = nil
 		if h == height && height > Height && err == nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("a picture of the whole page is larger than %d MB: it shows the first %d pixels", MaxPicture>>20, Height))
+			p.Notes = append(p.Notes, fmt.Sprintf("a picture of the whole page is larger than %d MB: it shows the first %d pixels", MaxPicture>>20,
+				Height))
 		}
 	}
 	why := fmt.Sprintf("it is larger than %d MB", MaxPicture>>20)

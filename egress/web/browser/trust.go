@@ -19,7 +19,8 @@ const (
 // addedDirs are the directories for an operator's own authorities: Debian and
 // Alpine, Fedora, Arch, openSUSE.
 var addedDirs = []string{
-	"/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors", "/etc/ca-certificates/trust-source/anchors", "/etc/pki/trust/anchors",
+	"/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors", "/etc/ca-certificates/trust-source/anchors",
+	"/etc/pki/trust/anchors",
 }
 
 // Authorities returns the certificates, in DER, of authorities that this machine's operator has added, or that

@@ -235,7 +235,8 @@ func (e *LoadError) Error() string { return "the page can't be loaded: " + e.Cod
 
 // Network reports whether the cause may be the network, about which the gateway knows more.
 func (e *LoadError) Network() bool {
-	return slices.ContainsFunc([]string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL", "INTERNET_DISCONNECTED", "NETWORK"},
+	return slices.ContainsFunc([]string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL",
+		"INTERNET_DISCONNECTED", "NETWORK"},
 		func(part string) bool { return strings.Contains(e.Code, part) })
 }
 

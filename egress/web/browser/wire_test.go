@@ -90,7 +90,8 @@ func TestRead(t *testing.T) {
 	if err != nil || p.HTML != "<p>x" || p.Status != 404 || len(p.Notes) != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	for _, method := range []string{"Target.closeTarget", "Runtime.runIfWaitingForDebugger", "Page.handleJavaScriptDialog", "Browser.setDownloadBehavior"} {
+	for _, method := range []string{"Target.closeTarget", "Runtime.runIfWaitingForDebugger", "Page.handleJavaScriptDialog",
+		"Browser.setDownloadBehavior"} {
 		if !f.has(method) {
 			t.Errorf("%s was not sent", method)
 		}
@@ -157,13 +158,16 @@ func TestReadBounds(t *testing.T) {
 				f.sendText(fmt.Sprintf(`{"id":%d,"result":{"data":%q}}`, m.ID, base64.StdEncoding.EncodeToString(picture)))
 				return
 			case "Page.navigate":
-				f.sendText(fmt.Sprintf(`{"method":"Network.requestWillBeSent","sessionId":"S","params":{"requestId":"%s"}}`, strings.Repeat("x", 1<<20)))
+				f.sendText(fmt.Sprintf(`{"method":"Network.requestWillBeSent","sessionId":"S","params":{"requestId":"%s"}}`,
+					strings.Repeat("x", 1<<20)))
 			}
 			usual(f, m)
 		})
-		tv := &visit{Visit: Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 101, Picture: true}, eventState: &eventState{loading: map[string]struct{}{}}}
+		tv := &visit{Visit: Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 101, Picture: true},
+			eventState: &eventState{loading: map[string]struct{}{}}}
 		p, err := tv.run(t.Context(), conn)
-		if err != nil || len(p.HTML) > 101 || len(p.Text) > 101 || !p.Cut || !utf8.ValidString(p.HTML) || len(p.URL) > 2*8003 || len(p.Title) > 2*1003 {
+		if err != nil || len(p.HTML) > 101 || len(p.Text) > 101 || !p.Cut || !utf8.ValidString(p.HTML) || len(p.URL) > 2*8003 ||
+			len(p.Title) > 2*1003 {
 			t.Errorf("%s: %v, %d of HTML, %d of text, cut %v", name, err, len(p.HTML), len(p.Text), p.Cut)
 		}
 		if strings.ContainsAny(p.URL+p.Title, "\n\u2028") {
@@ -181,8 +185,10 @@ func TestReadBounds(t *testing.T) {
 }
 
 func hostileEvents(f *fake, m message) {
-	for _, params := range []string{`{}`, `null`, `[]`, `{"targetInfo":null,"response":null,"frameId":null}`, `{"sessionId":"P","targetInfo":{"type":"page"}}`} {
-		for _, method := range []string{"Target.attachedToTarget", "Page.lifecycleEvent", "Page.frameNavigated", "Network.responseReceived", "Network.loadingFailed",
+	for _, params := range []string{`{}`, `null`, `[]`, `{"targetInfo":null,"response":null,"frameId":null}`,
+		`{"sessionId":"P","targetInfo":{"type":"page"}}`} {
+		for _, method := range []string{"Target.attachedToTarget", "Page.lifecycleEvent", "Page.frameNavigated", "Network.responseReceived",
+			"Network.loadingFailed",
 			"Inspector.detached", "DOM.setChildNodes", "Browser.downloadWillBegin", "Target.targetCreated", ""} {
 			f.sendText(fmt.Sprintf(`{"method":%q,"sessionId":"S","params":%s}`, method, params))
 			f.sendText(fmt.Sprintf(`{"method":%q,"params":%s}`, method, params))

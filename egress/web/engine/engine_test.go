@@ -50,7 +50,8 @@ func TestChanged(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Read(SearXNG, []byte(`{"results": [], "unresponsive_engines": [["brave", "timeout"]]}`)); err == nil || !strings.Contains(err.Error(), "brave") {
+	if _, err := Read(SearXNG, []byte(`{"results": [], "unresponsive_engines": [["brave", "timeout"]]}`)); err == nil ||
+		!strings.Contains(err.Error(), "brave") {
 		t.Errorf("%v", err)
 	}
 }
@@ -66,7 +67,8 @@ func TestBlocks(t *testing.T) {
 func TestTarget(t *testing.T) {
 	for link, want := range map[string]string{
 		"https://a.example/x?utm_source=b&c=d&gclid=e#f": "https://a.example/x?c=d",
-		"javascript:alert(1)":                            "", "/relative": "", "https://u:p@a.example/": "", "ftp://a.example": "", "https://": "", "%zz": "",
+		"javascript:alert(1)":                            "", "/relative": "", "https://u:p@a.example/": "", "ftp://a.example": "",
+		"https://": "", "%zz": "",
 	} {
 		if got := cleanLink(link); got != want {
 			t.Errorf("%s: got %q, want %q", link, got, want)

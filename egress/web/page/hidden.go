@@ -21,7 +21,8 @@ var silentElements = []atom.Atom{
 // style sheet, a script, a picture or its colour is not recognized, since that needs a browser.
 func removeHidden(n *html.Node, hidden []string) {
 	n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
-		return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
+		return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop",
+			"rel", "type"}, a.Key)
 	})
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling

@@ -93,7 +93,8 @@ func mediaType(header string, body []byte) string {
 
 // isText reports whether a media type is readable as text.
 func isText(kind string) bool {
-	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
+	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") ||
+		strings.HasSuffix(kind, "+yaml") {
 		return kind != "image/svg+xml"
 	}
 	switch kind {

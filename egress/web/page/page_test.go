@@ -17,8 +17,10 @@ const paragraph = `The kernel refuses what a program asks for when its rules say
 
 func story(extra string) string {
 	return `<!doctype html><html><head><title> A  page
-of mine </title><link rel="canonical" href="/own"><meta charset="utf-8">` + `</head><body><nav><a href="/menu">Menu</a></nav><article><h1>Heading</h1><p>` +
-		strings.Repeat(paragraph, 4) + `</p><p>See <a href="../other?a=1&amp;b=2#c">the other</a> and <img src="/i.png" alt="a picture">.</p>` + extra +
+of mine </title><link rel="canonical" href="/own"><meta charset="utf-8">` +
+		`</head><body><nav><a href="/menu">Menu</a></nav><article><h1>Heading</h1><p>` +
+		strings.Repeat(paragraph, 4) + `</p><p>See <a href="../other?a=1&amp;b=2#c">the other</a> and <img src="/i.png" alt="a picture">.</p>` +
+		extra +
 		`<ul><li>one</li><li>two</li></ul><table><tr><th>a_b_c</th><th>d</th></tr><tr><td>1*2*3</td><td>4</td></tr></table><pre>x = 1
   y = 2</pre></article><footer>© me</footer></body></html>`
 }
@@ -34,7 +36,10 @@ func read(t *testing.T, body, kind, format string) Page {
 func wellFormed(t *testing.T, p Page) {
 	t.Helper()
 	for _, s := range []string{p.Text, p.Title, p.Note, p.Canonical} {
-		if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) || isDeceptive(r) }) {
+		if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool {
+			return r != '\n' && r != '\t' && unicode.IsControl(r) ||
+				isDeceptive(r)
+		}) {
 			t.Errorf("%.200q can't be shown", s)
 		}
 	}
@@ -45,10 +50,11 @@ func wellFormed(t *testing.T, p Page) {
 
 func TestHTML(t *testing.T) {
 	for format, want := range map[string][]string{
-		Markdown: {"# Heading", "[the other](https://example.com/other?a=1&b=2#c)", "- one", "```", "a picture", "| a_b_c | d |", "| 1*2*3 | 4 |"},
-		Text:     {"Heading\n", "See the other and a picture", "- one\n- two", "x = 1\n  y = 2"},
-		HTML:     {"Heading</h2>", `href="https://example.com/other?a=1&amp;b=2#c"`, "<li>one</li>"},
-		"":       {"# Heading"},
+		Markdown: {"# Heading", "[the other](https://example.com/other?a=1&b=2#c)", "- one", "```", "a picture", "| a_b_c | d |",
+			"| 1*2*3 | 4 |"},
+		Text: {"Heading\n", "See the other and a picture", "- one\n- two", "x = 1\n  y = 2"},
+		HTML: {"Heading</h2>", `href="https://example.com/other?a=1&amp;b=2#c"`, "<li>one</li>"},
+		"":   {"# Heading"},
 	} {
 		p := read(t, story(""), "text/html; charset=utf-8", format)
 		for _, s := range want {
@@ -65,20 +71,28 @@ func TestHTML(t *testing.T) {
 // TestHidden has words that no reader of the page would see.
 func TestHidden(t *testing.T) {
 	for name, extra := range map[string]string{
-		"comment": `<!-- SECRET -->`, "script": `<script>SECRET</script>`, "style": `<style>SECRET</style>`, "template": `<template>SECRET</template>`,
+		"comment": `<!-- SECRET -->`, "script": `<script>SECRET</script>`, "style": `<style>SECRET</style>`,
+		"template": `<template>SECRET</template>`,
 		"noscript": `<noscript>SECRET</noscript>`, "hidden": `<p hidden>SECRET</p>`, "hidden value": `<p hidden="hidden">SECRET</p>`,
-		"display": `<p style="display:none">SECRET</p>`, "spelled": `<p style="DISPLAY : none !important">SECRET</p>`, "in it": `<div style="color:red;display:none"><p>x<b>SECRET</b></p></div>`,
+		"display": `<p style="display:none">SECRET</p>`, "spelled": `<p style="DISPLAY : none !important">SECRET</p>`,
+		"in it":           `<div style="color:red;display:none"><p>x<b>SECRET</b></p></div>`,
 		"commented style": `<p style="display:/**/none">SECRET</p>`,
-		"visibility":      `<p style="visibility: hidden">SECRET</p>`, "opacity": `<p style="opacity:0.0">SECRET</p>`, "size": `<p style="font-size:0px">SECRET</p>`,
-		"box": `<div style="width:0;height:0;overflow:hidden">SECRET</div>`, "height": `<div style="max-height:0;overflow:hidden">SECRET</div>`,
-		"off": `<p style="position:absolute;left:-9999px">SECRET</p>`, "indent": `<p style="text-indent:-9999px">SECRET</p>`, "clip": `<p style="clip:rect(0 0 0 0)">SECRET</p>`,
+		"visibility":      `<p style="visibility: hidden">SECRET</p>`, "opacity": `<p style="opacity:0.0">SECRET</p>`,
+		"size": `<p style="font-size:0px">SECRET</p>`,
+		"box":  `<div style="width:0;height:0;overflow:hidden">SECRET</div>`, "height": `<div style="max-height:0;overflow:hidden">SECRET</div>`,
+		"off": `<p style="position:absolute;left:-9999px">SECRET</p>`, "indent": `<p style="text-indent:-9999px">SECRET</p>`,
+		"clip":        `<p style="clip:rect(0 0 0 0)">SECRET</p>`,
 		"clip pixels": `<p style="clip: rect(1px, 1px, 1px, 1px)">SECRET</p>`, "transparent": `<p style="color:transparent">SECRET</p>`,
-		"input": `<input type="hidden" value="SECRET">`, "textarea": `<textarea>SECRET</textarea>`, "iframe": `<iframe srcdoc="SECRET">SECRET</iframe>`,
-		"svg": `<svg><text>SECRET</text></svg>`, "object": `<object>SECRET</object>`, "dialog": `<dialog>SECRET</dialog>`, "meta": `<meta name="description" content="SECRET">`,
+		"input": `<input type="hidden" value="SECRET">`, "textarea": `<textarea>SECRET</textarea>`,
+		"iframe": `<iframe srcdoc="SECRET">SECRET</iframe>`,
+		"svg":    `<svg><text>SECRET</text></svg>`, "object": `<object>SECRET</object>`, "dialog": `<dialog>SECRET</dialog>`,
+		"meta":  `<meta name="description" content="SECRET">`,
 		"sheet": `<style>.x1, p.q { color: red } .gone{display:none}</style><p class="a gone">SECRET</p>`,
 		"by id": `<style>#gone { visibility:hidden }</style><p id="gone">SECRET</p>`,
-		"math":  `<math><annotation>SECRET</annotation></math>`, "data link": `<a href="data:text/html,SECRET">a</a>`, "script link": `<a href="javascript:SECRET">a</a>`,
-		"handler": `<p onclick="SECRET" data-x="SECRET" style="--x:SECRET" aria-label="SECRET">a</p>`, "select": `<select><option>SECRET</option></select>`,
+		"math":  `<math><annotation>SECRET</annotation></math>`, "data link": `<a href="data:text/html,SECRET">a</a>`,
+		"script link": `<a href="javascript:SECRET">a</a>`,
+		"handler":     `<p onclick="SECRET" data-x="SECRET" style="--x:SECRET" aria-label="SECRET">a</p>`,
+		"select":      `<select><option>SECRET</option></select>`,
 	} {
 		for _, format := range []string{Markdown, Text, HTML} {
 			for _, body := range []string{story(extra), "<p>Heading</p>" + extra} { // an article, and another page
@@ -89,8 +103,10 @@ func TestHidden(t *testing.T) {
 		}
 	}
 	for name, extra := range map[string]string{
-		"visible": `<p style="display:block; width:0.5em">SEEN</p>`, "class": `<style>.other{display:none} .x .gone{display:none} @media print{.gone{display:none}}</style><p class="gone">SEEN</p>`,
-		"open dialog": `<dialog open>SEEN</dialog>`, "zero margin": `<p style="left:0;opacity:0.5;text-indent:-1em">SEEN</p>`, "details": `<details><summary>x</summary>SEEN</details>`,
+		"visible":     `<p style="display:block; width:0.5em">SEEN</p>`,
+		"class":       `<style>.other{display:none} .x .gone{display:none} @media print{.gone{display:none}}</style><p class="gone">SEEN</p>`,
+		"open dialog": `<dialog open>SEEN</dialog>`, "zero margin": `<p style="left:0;opacity:0.5;text-indent:-1em">SEEN</p>`,
+		"details": `<details><summary>x</summary>SEEN</details>`,
 	} {
 		if p := read(t, `<body><p>a</p>`+extra, "text/html", Text); !strings.Contains(p.Text, "SEEN") {
 			t.Errorf("%s: %s", name, p.Text)
@@ -219,7 +235,8 @@ func TestCrooked(t *testing.T) {
 		}
 		t.Log(name)
 	}
-	if p := read(t, strings.Repeat("<div>", 1000)+"deep<script>no</script>", "text/html", ""); !strings.Contains(p.Text, "deep") || strings.Contains(p.Text, "no") || !strings.Contains(p.Note, "malformed HTML") {
+	if p := read(t, strings.Repeat("<div>", 1000)+"deep<script>no</script>", "text/html", ""); !strings.Contains(p.Text, "deep") ||
+		strings.Contains(p.Text, "no") || !strings.Contains(p.Note, "malformed HTML") {
 		t.Errorf("%+v", p)
 	}
 }

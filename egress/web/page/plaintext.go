@@ -121,4 +121,5 @@ func wordsOf(text string) string {
 }
 
 // hiddenContent are the elements whose content is not visible, up to their end.
-var hiddenContent = []atom.Atom{atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Title}
+var hiddenContent = []atom.Atom{atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes,
+	atom.Noembed, atom.Title}

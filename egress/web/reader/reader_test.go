@@ -52,7 +52,8 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, _ := json.Marshal(a)
-	if strings.ContainsAny(string(all), "\x1b\u202e") || strings.Contains(string(all), `\u001b`) || strings.Contains(a.Page.Title+a.Results[0].Title+a.Error, "\n") {
+	if strings.ContainsAny(string(all), "\x1b\u202e") || strings.Contains(string(all), `\u001b`) ||
+		strings.Contains(a.Page.Title+a.Results[0].Title+a.Error, "\n") {
 		t.Errorf("%s", all)
 	}
 	for _, bad := range []string{"", "[]", `{"page":`, `{"page":1}`, strings.Repeat("a", MaxAnswer+1)} {

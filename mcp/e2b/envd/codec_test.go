@@ -37,12 +37,16 @@ func TestWire(t *testing.T) {
 		name, wire, json string
 		message          any
 	}{
-		{"start", "0a210a09" + hex.EncodeToString([]byte("/bin/bash")) + "1202" + hex.EncodeToString([]byte("-l")) + "1a0a" + "0a03" + hex.EncodeToString([]byte("FOO")) + "1203" + hex.EncodeToString([]byte("bar")) +
+		{"start", "0a210a09" + hex.EncodeToString([]byte("/bin/bash")) + "1202" + hex.EncodeToString([]byte("-l")) + "1a0a" + "0a03" +
+			hex.EncodeToString([]byte("FOO")) + "1203" + hex.EncodeToString([]byte("bar")) +
 			"2204" + hex.EncodeToString([]byte("/tmp")) + "120612040850" + "1018" + "1a01" + hex.EncodeToString([]byte("t")) + "2000",
 			`{"process":{"cmd":"/bin/bash","args":["-l"],"envs":{"FOO":"bar"},"cwd":"/tmp"},"pty":{"size":{"cols":80,"rows":24}},"tag":"t","stdin":false}`,
-			&startRequest{Process: &processConfig{Cmd: "/bin/bash", Args: []string{"-l"}, Envs: map[string]string{"FOO": "bar"}, Cwd: text("/tmp")}, PTY: &terminal{&terminalSize{80, 24}}, Tag: text("t"), Stdin: &no}},
-		{"end", "0a0c1a0a0801" + "1a06" + hex.EncodeToString([]byte("killed")), `{"event":{"end":{"exitCode":-1,"status":"killed"}}}`, &processResponse{&processEvent{End: &endEvent{ExitCode: -1, Status: "killed"}}}},
-		{"data", "0a0712050a03" + "00ff80", `{"event":{"data":{"stdout":"AP+A"}}}`, &processResponse{&processEvent{Data: &dataEvent{Stdout: []byte{0, 255, 128}}}}},
+			&startRequest{Process: &processConfig{Cmd: "/bin/bash", Args: []string{"-l"}, Envs: map[string]string{"FOO": "bar"}, Cwd: text("/tmp")},
+				PTY: &terminal{&terminalSize{80, 24}}, Tag: text("t"), Stdin: &no}},
+		{"end", "0a0c1a0a0801" + "1a06" + hex.EncodeToString([]byte("killed")), `{"event":{"end":{"exitCode":-1,"status":"killed"}}}`,
+			&processResponse{&processEvent{End: &endEvent{ExitCode: -1, Status: "killed"}}}},
+		{"data", "0a0712050a03" + "00ff80", `{"event":{"data":{"stdout":"AP+A"}}}`,
+			&processResponse{&processEvent{Data: &dataEvent{Stdout: []byte{0, 255, 128}}}}},
 		{"keepalive", "0a022200", `{"event":{"keepalive":{}}}`, &processResponse{&processEvent{Keepalive: &empty{}}}},
 		{"selector", "0a0308ac02", `{"process":{"pid":300}}`, &selected{&selector{PID: &pid}}},
 		{"empty tag", "0a021200", `{"process":{"tag":""}}`, &selected{&selector{Tag: text("")}}},
@@ -77,7 +81,8 @@ func TestWire(t *testing.T) {
 		t.Errorf("got %v, %v", s, err)
 	}
 	e := entryInfo{Name: "a", Type: typeFile, Size: 5, Modified: newTimestamp(time.Unix(100, 5))}
-	if got, err := json.Marshal(e); err != nil || string(got) != `{"name":"a","type":"FILE_TYPE_FILE","size":"5","modifiedTime":"1970-01-01T00:01:40.000000005Z"}` {
+	if got, err := json.Marshal(e); err != nil || string(
+		got) != `{"name":"a","type":"FILE_TYPE_FILE","size":"5","modifiedTime":"1970-01-01T00:01:40.000000005Z"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if got := hex.EncodeToString(encode(&e)); got != "0a0161"+"1001"+"2005"+"4a0408641005" {
@@ -104,8 +109,10 @@ func FuzzDecode(f *testing.F) {
 
 func TestAcceptable(t *testing.T) {
 	for header, want := range map[string]string{
-		"": "", "gzip": "gzip", "gzip, deflate": "gzip", "GZIP;q=0.5": "gzip", "identity": "", "br": "", "*": "", "gzip;q=0": "", "identity;q=1, gzip;q=0.5": "",
-		"*;q=0": "none", "identity;q=0": "none", "br, identity;q=0, *": "gzip", "identity;q=0, gzip": "gzip", "*;q=0, identity": "",
+		"": "", "gzip": "gzip", "gzip, deflate": "gzip", "GZIP;q=0.5": "gzip", "identity": "", "br": "", "*": "", "gzip;q=0": "",
+		"identity;q=1, gzip;q=0.5": "",
+		"*;q=0":                    "none", "identity;q=0": "none", "br, identity;q=0, *": "gzip", "identity;q=0, gzip": "gzip",
+		"*;q=0, identity": "",
 	} {
 		got, ok := acceptable(header)
 		if !ok {

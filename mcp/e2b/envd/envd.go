@@ -217,8 +217,10 @@ type reason struct {
 
 // reasons maps the agent's errors.
 var reasons = map[string]reason{
-	guest.NotFound: {notFound, 404}, guest.Exists: {alreadyExists, 400}, guest.NotDirectory: {invalidArgument, 400}, guest.IsDirectory: {invalidArgument, 400},
-	guest.NoSpace: {resourceExhausted, 507}, guest.Denied: {permissionDenied, 403}, guest.Invalid: {invalidArgument, 400}, guest.TooMany: {resourceExhausted, 400},
+	guest.NotFound: {notFound, 404}, guest.Exists: {alreadyExists, 400}, guest.NotDirectory: {invalidArgument, 400},
+	guest.IsDirectory: {invalidArgument, 400},
+	guest.NoSpace:     {resourceExhausted, 507}, guest.Denied: {permissionDenied, 403}, guest.Invalid: {invalidArgument, 400},
+	guest.TooMany: {resourceExhausted, 400},
 }
 
 // explain returns the reason of an error, and its text for clients, without its remedy.

@@ -135,7 +135,8 @@ func (h *host) unmarshal(b []byte, m any) {
 // call makes a unary call and returns the code of the error.
 func (h *host) call(method string, q, a any, headers ...string) code {
 	h.t.Helper()
-	res := h.request(h.t.Context(), http.MethodPost, method, bytes.NewReader(h.marshal(q)), append([]string{"Content-Type", "application/" + h.kind()}, headers...)...)
+	res := h.request(h.t.Context(), http.MethodPost, method, bytes.NewReader(h.marshal(q)),
+		append([]string{"Content-Type", "application/" + h.kind()}, headers...)...)
 	defer res.Body.Close()
 	b, _ := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusOK {
@@ -160,7 +161,8 @@ func (h *host) stream(ctx context.Context, method string, q any, headers ...stri
 	h.t.Helper()
 	m := h.marshal(q)
 	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(m))), m...)
-	res := h.request(ctx, http.MethodPost, method, bytes.NewReader(body), append([]string{"Content-Type", "application/connect+" + h.kind()}, headers...)...)
+	res := h.request(ctx, http.MethodPost, method, bytes.NewReader(body), append([]string{"Content-Type", "application/connect+" + h.kind()},
+		headers...)...)
 	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || got != "application/connect+"+h.kind() {
 		h.t.Fatalf("%s: status %d, %s", method, res.StatusCode, got)
 	}
@@ -249,7 +251,8 @@ func TestProcess(t *testing.T) {
 			{"cat", "", "exit status 0", 0},
 		} {
 			got := h.stream(t.Context(), "/process.Process/Start", bash(tt.script)).all(nil)
-			if got.end == nil || got.out != tt.out || got.end.ExitCode != tt.exit || got.end.Status != tt.status || got.pid == 0 || got.end.Exited == (tt.exit < 0) {
+			if got.end == nil || got.out != tt.out || got.end.ExitCode != tt.exit || got.end.Status != tt.status || got.pid == 0 ||
+				got.end.Exited == (tt.exit < 0) {
 				t.Errorf("%s: got %+v, %+v", tt.script, got, got.end)
 			}
 		}

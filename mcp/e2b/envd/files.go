@@ -125,7 +125,8 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	case strings.HasPrefix(kind, "multipart/"):
 		err = u.writeParts(body, params["boundary"])
 	default:
-		err = door.Refuse(http.StatusBadRequest, fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type")))
+		err = door.Refuse(http.StatusBadRequest, fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or "+
+			"application/octet-stream", r.Header.Get("Content-Type")))
 	}
 	if err != nil {
 		return err
@@ -191,11 +192,13 @@ func (u *upload) write(name string, content io.Reader) error {
 	}
 	for _, d := range u.done {
 		if d.Path == name {
-			return door.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name))
+			return door.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, "+
+				"only the first specified file was uploaded", name))
 		}
 	}
 	e, _, err := pipeline.Do(u.r.Context(), u.pipeline, inside.WriteFile{
-		Namespace: u.Namespace, Session: u.Session, FileWrite: guest.FileWrite{Path: name, Metadata: u.metadata}, Content: door.Passing(u.r, content),
+		Namespace: u.Namespace, Session: u.Session, FileWrite: guest.FileWrite{Path: name, Metadata: u.metadata},
+		Content: door.Passing(u.r, content),
 	})
 	if err != nil {
 		return err

@@ -87,7 +87,8 @@ func eventOf(e guest.Event) *fileEvent {
 // watchDir sends the changes in a directory until the client disconnects.
 func (c *call) watchDir(q *watchRequest) error {
 	c.keepalive = &watchResponse{Keepalive: &empty{}}
-	return inside.WatchFiles(c.ctx, c.pipeline, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+	return inside.WatchFiles(c.ctx, c.pipeline, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive,
+		Entries: q.IncludeEntry},
 		func(func(context.Context) error) error { return c.send(&watchResponse{Start: &empty{}}) },
 		func(e guest.Event) error { return c.send(&watchResponse{Filesystem: eventOf(e)}) })
 }
@@ -132,7 +133,8 @@ func (c *call) createWatcher(q *watchRequest) (any, error) {
 		defer s.watching.Done()
 		defer stop()
 		defer cancel()
-		err := inside.WatchFiles(ctx, s.pipeline, c.Namespace, v.session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+		err := inside.WatchFiles(ctx, s.pipeline, c.Namespace, v.session, guest.Watch{Path: q.Path, Recursive: q.Recursive,
+			Entries: q.IncludeEntry},
 			func(caughtUp func(context.Context) error) error {
 				v.caughtUp = caughtUp
 				close(begun)

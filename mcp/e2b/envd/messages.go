@@ -159,7 +159,8 @@ func (fileType) names() []string {
 	return []string{"FILE_TYPE_UNSPECIFIED", "FILE_TYPE_FILE", "FILE_TYPE_DIRECTORY", "FILE_TYPE_SYMLINK"}
 }
 func (eventType) names() []string {
-	return []string{"EVENT_TYPE_UNSPECIFIED", "EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE", "EVENT_TYPE_REMOVE", "EVENT_TYPE_RENAME", "EVENT_TYPE_CHMOD"}
+	return []string{"EVENT_TYPE_UNSPECIFIED", "EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE", "EVENT_TYPE_REMOVE", "EVENT_TYPE_RENAME",
+		"EVENT_TYPE_CHMOD"}
 }
 
 func (s *signal) UnmarshalJSON(b []byte) error { return unmarshalEnum(*s, b, (*int32)(s)) }

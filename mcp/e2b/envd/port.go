@@ -80,7 +80,8 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			_, text := explain(err)
 			door.Reply(w, http.StatusBadGateway, map[string]any{
-				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway, "message": "the sandbox is running, but its port can't be reached: " + text,
+				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway,
+				"message": "the sandbox is running, but its port can't be reached: " + text,
 			})
 		},
 	}

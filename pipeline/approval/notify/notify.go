@@ -44,11 +44,14 @@ func textOf(q approval.Question) []string {
 	if q.Run != "" { // we set the reason of a run, and it repeats the question
 		q.Reason = ""
 	}
-	for _, f := range [][2]string{{"the agent says: ", q.Reason}, {"client ", q.Client}, {"session ", q.Session}, {"namespace ", q.Namespace}, {"", q.What}} {
+	for _, f := range [][2]string{{"the agent says: ", q.Reason}, {"client ", q.Client}, {"session ", q.Session}, {"namespace ", q.Namespace},
+		{"", q.What}} {
 		if f[1] != "" {
 			body = f[0] + safetext.Clip(safetext.Line(f[1]), 300) + "\n" + body
 		}
 	}
-	title := map[string]string{approval.Host: "access to this machine", approval.Package: "packages", approval.Changes: "changes to a workspace"}[q.Kind]
-	return []string{"sandboxmcp: an agent asks for " + cmp.Or(title, "network access"), strings.ReplaceAll(html.EscapeString(body), `\`, "&#92;")}
+	title := map[string]string{approval.Host: "access to this machine", approval.Package: "packages",
+		approval.Changes: "changes to a workspace"}[q.Kind]
+	body = strings.ReplaceAll(html.EscapeString(body), `\`, "&#92;")
+	return []string{"sandboxmcp: an agent asks for " + cmp.Or(title, "network access"), body}
 }

@@ -29,7 +29,8 @@ func startBus(t *testing.T) string {
 	conf := filepath.Join(dir, "bus.conf")
 	os.WriteFile(conf, []byte(`<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>unix:path=`+strings.ReplaceAll(socket, " ", "%20")+`</listen>
-<policy context="default"><allow send_destination="*"/><allow eavesdrop="false"/><allow own="*"/><allow user="*"/></policy></busconfig>`), 0o600)
+<policy context="default"><allow send_destination="*"/><allow eavesdrop="false"/><allow own="*"/><allow user="*"/></policy></busconfig>`),
+		0o600)
 	c := exec.Command(daemon, "--config-file="+conf, "--nofork")
 	c.Stderr = os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -58,7 +59,8 @@ func (d desktop) GetServerInformation() (name, vendor, version, spec string, _ *
 	return "test", "test", "1", "1.2", nil
 }
 
-func (d desktop) Notify(app string, _ uint32, _, title, body string, actions []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+func (d desktop) Notify(app string, _ uint32, _, title, body string, actions []string, _ map[string]dbus.Variant, _ int32) (uint32,
+	*dbus.Error) {
 	d <- append([]string{app, title, body}, actions...)
 	return 1, nil
 }
@@ -82,7 +84,8 @@ func startDesktop(t *testing.T, address string) desktop {
 }
 
 var question = approval.Question{
-	ID: "01K9ZB5W7Q3M8Y2D4F6H8J0K2M", Kind: approval.Package, What: `--icon=x python: <b>requests</b> \074i\076 & ` + "\x1b[2J\u202e\nclient me", Namespace: "team", Session: "s",
+	ID: "01K9ZB5W7Q3M8Y2D4F6H8J0K2M", Kind: approval.Package, What: `--icon=x python: <b>requests</b> \074i\076 & ` +
+		"\x1b[2J\u202e\nclient me", Namespace: "team", Session: "s",
 	Client: "agent 1.0", Reason: "because <a href=\"http://evil.example\">I</a> need it", For: time.Hour,
 }
 
@@ -101,7 +104,8 @@ func TestNotification(t *testing.T) {
 	if strings.ContainsAny(body, "<>\x1b\u202e\\") || strings.Contains(body, "\nclient me") {
 		t.Errorf("it can change how it reads: %q", body)
 	}
-	for _, want := range []string{"--icon=x python: &lt;b&gt;requests&lt;/b&gt; &#92;074i&#92;076 &amp; &#92;x1b[2J&#92;u202e&#92;nclient me\n", "\nnamespace team\nsession s\nclient agent 1.0\nthe agent says: because", "\nfor 1h0m0s\n",
+	for _, want := range []string{"--icon=x python: &lt;b&gt;requests&lt;/b&gt; &#92;074i&#92;076 &amp; " +
+		"&#92;x1b[2J&#92;u202e&#92;nclient me\n", "\nnamespace team\nsession s\nclient agent 1.0\nthe agent says: because", "\nfor 1h0m0s\n",
 		"\nanswer with: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in %q", want, body)
@@ -115,7 +119,8 @@ func TestSend(t *testing.T) {
 	hosttest.Program(t, "sh")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "notify-send")
-	script := "#!/bin/sh\nfor word in \"$@\"; do printf '%s|' \"$word\"; done >\"$DIR/$$.part\"\nmv \"$DIR/$$.part\" \"$DIR/$$.words\"\n[ -z \"$HANG\" ] || exec sleep 60\n"
+	script := "#!/bin/sh\nfor word in \"$@\"; do printf '%s|' \"$word\"; done >\"$DIR/$$.part\"\nmv \"$DIR/$$.part\" \"$DIR/$$.words\"\n[ " +
+		"-z \"$HANG\" ] || exec sleep 60\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +131,8 @@ func TestSend(t *testing.T) {
 	Send(program, []string{"PATH=" + os.Getenv("PATH"), "DIR=" + dir})(question)
 	hosttest.Until(t, "it is shown", func() bool { return len(words()) == 1 })
 	got, err := os.ReadFile(words()[0])
-	if want := "--app-name=sandboxmcp|--icon=dialog-question|--|sandboxmcp: an agent asks for packages|--icon=x python: "; err != nil || !strings.HasPrefix(string(got), want) {
+	if want := "--app-name=sandboxmcp|--icon=dialog-question|--|sandboxmcp: an agent asks for packages|--icon=x python: "; err != nil ||
+		!strings.HasPrefix(string(got), want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	hanging := Send(program, []string{"PATH=" + os.Getenv("PATH"), "DIR=" + dir, "HANG=1"})

@@ -51,7 +51,8 @@ func (k *key) fetch() ([]byte, error) {
 		return nil, errors.New("the signing secret of the webhook is not base64 after whsec_") // the error would quote it
 	}
 	if len(b) < leastKey {
-		return nil, fmt.Errorf("the signing secret of the webhook has %d bytes, at least %d are required: use whsec_ and the output of openssl rand -base64 32", len(b), leastKey)
+		return nil, fmt.Errorf("the signing secret of the webhook has %d bytes, at least %d are required: use whsec_ and the output of "+
+			"openssl rand -base64 32", len(b), leastKey)
 	}
 	return b, nil
 }

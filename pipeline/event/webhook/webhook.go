@@ -54,7 +54,8 @@ type pace struct {
 	report         time.Duration // between two log lines about lost events
 }
 
-var usual = pace{first: 500 * time.Millisecond, longest: 30 * time.Second, answer: answering, grace: 3 * time.Second, report: 10 * time.Second}
+var usual = pace{first: 500 * time.Millisecond, longest: 30 * time.Second, answer: answering, grace: 3 * time.Second,
+	report: 10 * time.Second}
 
 // Sender posts events until it is closed.
 type Sender struct {
@@ -87,7 +88,8 @@ func start(c Config, p pace) (*Sender, error) {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	to, err := url.Parse(c.URL)
 	if err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" || to.User != nil {
-		return nil, errors.New("the address of the webhook is not a URL like https://hook.example.com/path") // don't quote it: it may contain a token
+		// don't quote it: it may contain a token
+		return nil, errors.New("the address of the webhook is not a URL like https://hook.example.com/path")
 	}
 	switch all := slices.Equal(c.Kinds, []string{event.All}); {
 	case all:
@@ -105,7 +107,8 @@ func start(c Config, p pace) (*Sender, error) {
 	if to.Scheme == "http" && !loopback(to.Hostname()) {
 		c.Log.Warn("webhook: events are posted without encryption", "host", to.Host)
 	}
-	s := &Sender{c: c, pace: p, prefix: "evt_" + rand.Text() + "_", key: k, client: event.Client(c.Roots, p.answer), stopping: make(chan struct{}), done: make(chan struct{})}
+	s := &Sender{c: c, pace: p, prefix: "evt_" + rand.Text() + "_", key: k, client: event.Client(c.Roots, p.answer),
+		stopping: make(chan struct{}), done: make(chan struct{})}
 	s.postCtx, s.end = context.WithCancel(context.Background())
 	s.sub, _, _ = c.Bus.Listen(event.Filter{Namespace: event.All, Kinds: c.Kinds}, queued, 0)
 	for range event.AtOnce {

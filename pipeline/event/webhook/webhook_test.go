@@ -24,7 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-var quick = pace{first: 5 * time.Millisecond, longest: 40 * time.Millisecond, answer: time.Hour, grace: time.Hour, report: 20 * time.Millisecond}
+var quick = pace{first: 5 * time.Millisecond, longest: 40 * time.Millisecond, answer: time.Hour, grace: time.Hour,
+	report: 20 * time.Millisecond}
 
 // receiver keeps what it is posted, and answers as the test wants.
 type receiver struct {
@@ -105,10 +106,12 @@ func TestPost(t *testing.T) {
 	stamp, err := strconv.ParseInt(h.Get("webhook-timestamp"), 10, 64)
 	mac := hmac.New(sha256.New, []byte(raw))
 	io.WriteString(mac, h.Get("webhook-id")+"."+h.Get("webhook-timestamp")+"."+body)
-	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); h.Get("webhook-signature") != want || err != nil || stamp < began || stamp > time.Now().Unix() {
+	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); h.Get("webhook-signature") != want || err != nil || stamp < began ||
+		stamp > time.Now().Unix() {
 		t.Errorf("signature %q, want %q; time %d", h.Get("webhook-signature"), want, stamp)
 	}
-	if q.Method != "POST" || q.RequestURI != "/x?y=z" || h.Get("Content-Type") != "application/json" || h.Get("User-Agent") != "sandboxmcp/1.2" || !strings.HasPrefix(h.Get("webhook-id"), "evt_") {
+	if q.Method != "POST" || q.RequestURI != "/x?y=z" || h.Get("Content-Type") != "application/json" ||
+		h.Get("User-Agent") != "sandboxmcp/1.2" || !strings.HasPrefix(h.Get("webhook-id"), "evt_") {
 		t.Errorf("got %s %s, %v", q.Method, q.RequestURI, h)
 	}
 }
@@ -143,7 +146,8 @@ func TestTriedAgain(t *testing.T) {
 		}, tries, false, "503"},
 		"no":           {func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) }, 1, false, "400 Bad Request"},
 		"unauthorized": {func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, 1, false, "401"},
-		"long head":    {func(_ int, w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, tries, false, "exceeded"},
+		"long head": {func(_ int, w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, tries, false,
+			"exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := receive(t, tt.answer)
@@ -178,7 +182,8 @@ func TestFlood(t *testing.T) {
 			}
 		}
 	})
-	s, bus, _ := sender(t, Config{URL: r.URL}, pace{first: time.Second, longest: time.Second, answer: time.Minute, grace: time.Second, report: time.Minute})
+	s, bus, _ := sender(t, Config{URL: r.URL}, pace{first: time.Second, longest: time.Second, answer: time.Minute, grace: time.Second,
+		report: time.Minute})
 	bus.Publish(event.Event{Name: event.EgressDenied})
 	hosttest.Until(t, "the post has ended", func() bool { return s.Stats().Sent == 1 })
 }
@@ -246,7 +251,8 @@ func TestClose(t *testing.T) {
 	}
 	s.Close()
 	stuck := receive(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	s, bus, logged := sender(t, Config{URL: stuck.URL}, pace{first: time.Hour, longest: time.Hour, answer: time.Hour, grace: 100 * time.Millisecond, report: time.Hour})
+	s, bus, logged := sender(t, Config{URL: stuck.URL}, pace{first: time.Hour, longest: time.Hour, answer: time.Hour,
+		grace: 100 * time.Millisecond, report: time.Hour})
 	for range 200 {
 		bus.Publish(event.Event{Name: event.EgressDenied})
 	}
@@ -298,14 +304,18 @@ func TestStartRefuses(t *testing.T) {
 		c    Config
 		want string
 	}{
-		"no address":       {Config{URL: "hook.example.com/" + token}, "is not a URL like"},
-		"another scheme":   {Config{URL: "ftp://hook.example.com/" + token}, "is not a URL like"},
-		"a password":       {Config{URL: "https://me:" + token + "@hook.example.com/"}, "is not a URL like"},
-		"no kinds":         {Config{URL: "https://hook.example.com", Kinds: []string{}}, "no kinds of events"},
-		"kind":             {Config{URL: "https://hook.example.com", Kinds: []string{"egress.deny"}}, `did you mean "egress.denied"`},
-		"short secret":     {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret(token)}, "at least 24 are required"},
-		"no base64":        {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret("whsec_" + token + "!")}, "not base64"},
-		"no secret at all": {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: func() ([]byte, error) { return nil, errors.New("the vault is locked") }}, "the vault is locked"},
+		"no address":     {Config{URL: "hook.example.com/" + token}, "is not a URL like"},
+		"another scheme": {Config{URL: "ftp://hook.example.com/" + token}, "is not a URL like"},
+		"a password":     {Config{URL: "https://me:" + token + "@hook.example.com/"}, "is not a URL like"},
+		"no kinds":       {Config{URL: "https://hook.example.com", Kinds: []string{}}, "no kinds of events"},
+		"kind":           {Config{URL: "https://hook.example.com", Kinds: []string{"egress.deny"}}, `did you mean "egress.denied"`},
+		"short secret": {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret(token)},
+			"at least 24 are required"},
+		"no base64": {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: secret("whsec_" + token + "!")},
+			"not base64"},
+		"no secret at all": {Config{URL: "https://hook.example.com", Kinds: []string{event.All}, Secret: func() ([]byte, error) {
+			return nil, errors.New("the vault is locked")
+		}}, "the vault is locked"},
 	} {
 		tt.c.Bus = event.NewBus()
 		s, err := Start(tt.c)
@@ -359,7 +369,8 @@ func TestBodyIsJSON(t *testing.T) {
 	r := receive(t, nil)
 	s, bus, _ := sender(t, Config{URL: r.URL}, quick)
 	bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"reason": "\x00\u2028\xff<>", "list": []string{"a"}}})
-	bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"no": func() {}}}) // a bug of ours must not be more than a loss of that
+	// a bug of ours must not be more than a loss of that
+	bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"no": func() {}}})
 	hosttest.Until(t, "both are posted", func() bool { return s.Stats() == Stats{Sent: 2} })
 	for _, body := range r.bodies {
 		var v any

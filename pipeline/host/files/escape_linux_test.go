@@ -37,7 +37,8 @@ func newPlace(t *testing.T) *place {
 	p.writeFile(p.root+"/sub/b.txt", "below\n")
 	p.writeFile(p.outside+"/secret", outsideText)
 	p.writeFile(base+"/own/keys/key", outsideText)
-	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home", []string{p.root + "/obeyed", "of/a-Client.json"}), MaxBytes: 1 << 20}
+	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home",
+		[]string{p.root + "/obeyed", "of/a-Client.json"}), MaxBytes: 1 << 20}
 	return p
 }
 
@@ -108,7 +109,8 @@ func TestEscapes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, access := range []Access{p.Access, {Roots: append([]Root{{Path: filepath.Dir(own), Write: true}}, p.Roots...), Guard: p.Guard, MaxBytes: p.MaxBytes}} {
+			for _, access := range []Access{p.Access, {Roots: append([]Root{{Path: filepath.Dir(own), Write: true}}, p.Roots...), Guard: p.Guard,
+				MaxBytes: p.MaxBytes}} {
 				if !strings.Contains(tt.name, "our own") && len(access.Roots) > 1 || strings.Contains(tt.name, "our own") && len(access.Roots) == 1 {
 					continue
 				}
@@ -210,22 +212,30 @@ func TestNamed(t *testing.T) {
 
 func TestTraps(t *testing.T) {
 	p := newPlace(t)
-	for _, dir := range []string{".git/hooks", ".vscode", ".husky", "hooks", "bare.git/objects", "bare.git/refs", ".venv/bin", "venv/bin", ".config/autostart", "src/config", "x/.GIT",
-		".opencode/plugin", ".kiro/settings", ".amazonq", ".qwen", ".roo", ".codeium/windsurf", ".mvn", ".yarn/plugins", ".nobody-knows-this", ".github", "of", "obeyed"} {
+	for _, dir := range []string{".git/hooks", ".vscode", ".husky", "hooks", "bare.git/objects", "bare.git/refs", ".venv/bin", "venv/bin",
+		".config/autostart", "src/config", "x/.GIT",
+		".opencode/plugin", ".kiro/settings", ".amazonq", ".qwen", ".roo", ".codeium/windsurf", ".mvn", ".yarn/plugins", ".nobody-knows-this",
+		".github", "of", "obeyed"} {
 		if err := os.MkdirAll(p.root+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{".git/hooks/pre-commit", ".git/config", ".git/info", ".bashrc", ".profile", ".zshrc", ".envrc", ".vscode/tasks.json", ".husky/pre-commit",
-		"hooks/pre-push", "bare.git/config", ".venv/bin/activate", "venv/bin/python", ".config/autostart/x.desktop", "x/.GIT/config", "x/.Git", "GIT~1", ".git ", ".git::$INDEX_ALLOCATION", "x.pth", ".mcp.json",
-		".opencode/plugin/x.js", ".kiro/settings/mcp.json", ".amazonq/mcp.json", ".qwen/settings.json", ".roo/mcp.json", ".codeium/windsurf/mcp_config.json", "crush.json", "mcp.json",
-		"a.code-workspace", ".nvim.lua", ".ansible.cfg", ".bazelrc", ".mvn/extensions.xml", ".yarn/plugins/x.cjs", ".pnp.cjs", ".nobody-knows-this/x", ".x", "...", "sub/.x", "NVIM~1.LUA", ".github/x.yml",
+	for _, name := range []string{".git/hooks/pre-commit", ".git/config", ".git/info", ".bashrc", ".profile", ".zshrc", ".envrc",
+		".vscode/tasks.json", ".husky/pre-commit",
+		"hooks/pre-push", "bare.git/config", ".venv/bin/activate", "venv/bin/python", ".config/autostart/x.desktop", "x/.GIT/config", "x/.Git",
+		"GIT~1", ".git ", ".git::$INDEX_ALLOCATION", "x.pth", ".mcp.json",
+		".opencode/plugin/x.js", ".kiro/settings/mcp.json", ".amazonq/mcp.json", ".qwen/settings.json", ".roo/mcp.json",
+		".codeium/windsurf/mcp_config.json", "crush.json", "mcp.json",
+		"a.code-workspace", ".nvim.lua", ".ansible.cfg", ".bazelrc", ".mvn/extensions.xml", ".yarn/plugins/x.cjs", ".pnp.cjs",
+		".nobody-knows-this/x", ".x", "...", "sub/.x", "NVIM~1.LUA", ".github/x.yml",
 		"obeyed/settings.json", "of/a-client.json"} {
-		if _, err := p.Write(t.Context(), p.root+"/"+name, []byte("x"), Create); err == nil || !strings.Contains(err.Error(), "by itself") && !strings.Contains(err.Error(), "git repository") {
+		if _, err := p.Write(t.Context(), p.root+"/"+name, []byte("x"), Create); err == nil || !strings.Contains(err.Error(), "by itself") &&
+			!strings.Contains(err.Error(), "git repository") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"hooks/useState.ts", "src/config/x.json", "src/gitconfig", "README.md", ".gitignore", ".env.example", ".editorconfig", "sub/a.b", "mcp.go", "a~"} {
+	for _, name := range []string{"hooks/useState.ts", "src/config/x.json", "src/gitconfig", "README.md", ".gitignore", ".env.example",
+		".editorconfig", "sub/a.b", "mcp.go", "a~"} {
 		if _, err := p.Write(t.Context(), p.root+"/"+name, []byte("x"), Create); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -94,7 +94,8 @@ func (g Guard) check(s spot, write bool) error {
 		what = s.inside(slices.Concat(trap.Places, g.obeyed))
 	}
 	if what != "" {
-		return deny(s.asked, "is not written by agents, as the host may run or obey %s by itself: only a root for writing that names it, or what is in it, allows it", what)
+		return deny(s.asked, "is not written by agents, as the host may run or obey %s by itself: only a root for writing that names it, or "+
+			"what is in it, allows it", what)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func (t *target) replace(a Access, content []byte, over bool) (notes []string, e
 
 // temp creates the locked temporary file.
 func (t *target) temp() (*os.File, string, error) {
-	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o666, Resolve: beneath} // minus the umask
+	// minus the umask
+	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o666, Resolve: beneath}
 	if t.old != nil {
 		how.Mode = 0o600
 	}
@@ -73,7 +74,8 @@ func (t *target) temp() (*os.File, string, error) {
 		// A concurrent cleanup may have locked and removed it first. Without locks, there is no cleanup.
 		lockErr := statefile.TryLock(f, false)
 		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err == nil && (lockErr == nil && st.Nlink > 0 || lockErr != nil && !errors.Is(lockErr, statefile.ErrLocked)) {
+		if err := unix.Fstat(fd, &st); err == nil && (lockErr == nil && st.Nlink > 0 || lockErr != nil &&
+			!errors.Is(lockErr, statefile.ErrLocked)) {
 			return f, name, nil
 		}
 		f.Close()

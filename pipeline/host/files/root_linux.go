@@ -52,7 +52,8 @@ func (a Access) openParent(name string, write bool) (*rootedPath, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return nil, &Denial{Path: name, Outside: true, Why: "is below no directory that is allowed for " + map[bool]string{false: "reading", true: "writing"}[write]}
+	return nil, &Denial{Path: name, Outside: true, Why: "is below no directory that is allowed for " + map[bool]string{false: "reading",
+		true: "writing"}[write]}
 }
 
 // Check refuses a path that no root covers, or whose name the guard refuses.
@@ -179,7 +180,8 @@ func openHow(dir int, name string, how unix.OpenHow) (fd int, err error) {
 func supported() error {
 	fd, err := openat2(unix.AT_FDCWD, "/", unix.O_PATH, 0)
 	if err != nil {
-		return fmt.Errorf("files of the host can't be accessed safely: openat2 fails with %q; it needs Linux 5.6 or newer, and in a container a seccomp profile that allows it: %w", err, errors.ErrUnsupported)
+		return fmt.Errorf("files of the host can't be accessed safely: openat2 fails with %q; it needs Linux 5.6 or newer, and in a container "+
+			"a seccomp profile that allows it: %w", err, errors.ErrUnsupported)
 	}
 	return unix.Close(fd)
 }

@@ -334,7 +334,8 @@ func TestList(t *testing.T) {
 	if err := unix.Mkfifo(p.root+"/fifo", 0o666); err != nil {
 		t.Fatal(err)
 	}
-	want := `.ssh directory 0|a.txt file 7|fifo other 0|out link ` + fmt.Sprint(len(p.outside)) + `|sub directory 0|sub/b.txt file 6|sub/deep directory 0|sub/deep/` + "\x1b\xff" + ` file 3`
+	want := `.ssh directory 0|a.txt file 7|fifo other 0|out link ` + fmt.Sprint(len(p.outside)) +
+		`|sub directory 0|sub/b.txt file 6|sub/deep directory 0|sub/deep/` + "\x1b\xff" + ` file 3`
 	all, more, err := p.List(t.Context(), p.root, true, 100)
 	if got := visible(all); err != nil || more || got != want {
 		t.Errorf("got %q, %v, %v, want %q", got, more, err, want)

@@ -21,10 +21,12 @@ var Names = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9
 	hooks/sendemail-validate hooks/fsmonitor-watchman hooks/post-index-change`)
 
 // Places are directories of the machine: files there run as root, or as any user.
-var Places = []string{"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/boot", "/opt", "/var/spool/cron", "/var/spool/at", "/var/spool/anacron", "/var/lib/systemd", "/run", "/var/run", "/dev", "/snap"}
+var Places = []string{"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/boot", "/opt", "/var/spool/cron", "/var/spool/at",
+	"/var/spool/anacron", "/var/lib/systemd", "/run", "/var/run", "/dev", "/snap"}
 
 // harmless are hidden or private-looking names that are meant to be read and written.
-var harmless = []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".gitignore", ".gitkeep", ".dockerignore", ".editorconfig"}
+var harmless = []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".gitignore", ".gitkeep", ".dockerignore",
+	".editorconfig"}
 
 // Match returns the first of names that a path contains, or "". Each is one name, or several nested ones; * matches
 // any part of a name. A match that ends within known does not count.

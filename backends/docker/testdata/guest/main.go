@@ -84,7 +84,8 @@ func state(paths []string) {
 	s["dir"], _ = os.Getwd()
 	s["host"], _ = os.Hostname()
 	s["pid"] = os.Getpid()
-	for _, f := range []string{"/proc/self/status", "/proc/self/mountinfo", "/proc/self/limits", "/etc/resolv.conf", "/proc/self/cgroup", "/proc/1/cmdline", "/mounted/file"} {
+	for _, f := range []string{"/proc/self/status", "/proc/self/mountinfo", "/proc/self/limits", "/etc/resolv.conf", "/proc/self/cgroup",
+		"/proc/1/cmdline", "/mounted/file"} {
 		b, _ := os.ReadFile(f)
 		s[f] = string(b)
 	}
