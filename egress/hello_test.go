@@ -496,11 +496,11 @@ func TestPostgres(t *testing.T) {
 		{"gss first, another sni", gss + ssl, "NS", "evil.test", "evil.test"},
 		{"no encryption", ssl, "N", "-", ""},
 		{"gss", gss, "G", "-", ""},
-		{"gss, then TLS", gss, "G", "a.test", "no PostgreSQL"},
-		{"gss, then TLS for another name", gss, "G", "evil.test", "no PostgreSQL"},
-		{"gss, then http", gss, "G", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "no PostgreSQL"},
-		{"stuffed", ssl, "S", "\x00\x00\x00\x08\x00\x03\x00\x00", "no PostgreSQL"},
-		{"http", ssl, "N", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "no PostgreSQL"},
+		{"gss, then TLS", gss, "G", "a.test", "not PostgreSQL"},
+		{"gss, then TLS for another name", gss, "G", "evil.test", "not PostgreSQL"},
+		{"gss, then http", gss, "G", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "not PostgreSQL"},
+		{"stuffed", ssl, "S", "\x00\x00\x00\x08\x00\x03\x00\x00", "not PostgreSQL"},
+		{"http", ssl, "N", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "not PostgreSQL"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := in(t, 0, Config{})
