@@ -193,7 +193,7 @@ func redactQuestion(known vault.Leases, q *approval.Question) error {
 
 func errHostOff() *pipeline.Error {
 	return pipeline.Refuse(pipeline.StageValidate, "host access is off",
-		"ask the operator to set host.enabled: true in the configuration; bring files into a sandbox with ", remedy.Input)
+		"a person has to set host.enabled: true in the configuration; bring files into a sandbox with ", remedy.Input)
 }
 
 // hostRefusal converts a Refusal to an error of the pipeline.
