@@ -135,7 +135,7 @@ func TestDidYouMean(t *testing.T) {
 		{"execute_code", `{"script":"1"}`, `"code"`},
 		{"inspect_state", `{"id":"x"}`, `"session_id"`},
 		{"terminate_session", `{"request_id":"x"}`, `"session_id"`},
-		{"execute_code", `{"code":"1","language":"rust"}`, `possible: it must be`}, // and not r
+		{"execute_code", `{"code":"1","language":"rust"}`, `allowed: it must be`}, // and not r
 	} {
 		if r := p.tool(test.tool, test.arguments); !r.IsError || !strings.Contains(r.text, test.want) {
 			t.Errorf("%s %s: got %q, want %s", test.tool, test.arguments, r.text, test.want)
