@@ -73,7 +73,7 @@ func TestFind(t *testing.T) {
 		{"in a directory of ours in it", filepath.Join(public, "mine", "tool"), ""},
 		{"a loop", "loop", "no program"},
 		{"no program", "notes", "no program"},
-		{"a directory", "/usr", "no program"},
+		{"a directory", "/usr", "is not a program"},
 		{"relative", "./deploy", "neither"},
 		{"below here", "bin/deploy", "neither"},
 		{"with .. in it", bin + "/../bin/deploy", "neither"},

@@ -280,7 +280,7 @@ func TestTooLarge(t *testing.T) {
 		if err == nil && r.ExitCode == 0 {
 			t.Errorf("%s was installed", name)
 		}
-		if name == "other" && (err == nil || !strings.Contains(err.Error(), "larger together than packages.max_mb")) {
+		if name == "other" && (err == nil || !strings.Contains(err.Error(), "would exceed packages.max_mb")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

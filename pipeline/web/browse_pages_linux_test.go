@@ -122,7 +122,7 @@ async function tell(url) {
 		}
 	}
 	for name, why := range map[string]string{"evil.test": "not among the allowed", "inside.test": "10.1.2.3",
-		"127.0.0.0/8": "no name stands for"} {
+		"127.0.0.0/8": "belongs to no name"} {
 		if !slices.ContainsFunc(got.Egress, func(d egress.Record) bool {
 			return d.Name == name && !d.Allowed &&
 				strings.Contains(d.Reason, why)
