@@ -3,14 +3,14 @@
 //
 //	go run .ci/commits.go [BASE]
 //
-// The commits are those of HEAD that BASE has not. Without BASE it is where HEAD has left the remote's branch; in a
-// clone of what has landed that is HEAD itself, and nobody knows which commits are new: then they are those of the last
-// week, 150 at most.
+// The commits are those of HEAD that BASE has not. The default of BASE is the commit where HEAD has left the remote's
+// branch; in a clone of a landed branch that is HEAD itself, and nobody knows which commits are new: then they are
+// those of the last week, 150 at most.
 //
-// Compiling all that imports a changed package takes half a minute of a core, for each commit. So all packages with
-// their tests are checked as the compiler's front end does, from source, those that did not change and import nothing
-// that did only once, in a second for each commit; what a commit changes is vetted, which compiles what it imports, as
-// long as there is time. HEAD itself is compiled and vetted as a whole by .ci/run.
+// Compiling all packages that import a changed one takes half a minute of a core, for each commit. So all packages with
+// their tests are checked as the compiler's front end does, from source, in a second for each commit; packages that did
+// not change, and import none that did, are checked only once. The changed packages are vetted, which compiles their
+// imports, as long as there is time. HEAD itself is compiled and vetted as a whole by .ci/run.
 package main
 
 import (
@@ -38,8 +38,8 @@ import (
 // compile.
 const first = "6e628ce50765fedcaf81bbb8a1cbbbcf71fe508b"
 
-// The most commits that are checked, errors of each that are shown, and time that vet takes of all, since it compiles
-// what it needs.
+// Limits: of the commits that are checked, of the errors that are printed for each, and of the time of all runs of vet,
+// which compiles the imports.
 const (
 	maxCommits = 150
 	maxErrors  = 5
@@ -129,7 +129,7 @@ func landing() ([]string, error) {
 	return strings.Fields(list), err
 }
 
-// output runs a command and returns what it prints. Its error has what went wrong.
+// output runs a command and returns its standard output. Its error contains the command's message.
 func output(name string, args ...string) (string, error) {
 	if name == "git" { // CI's clone may be another user's
 		args = append([]string{"-c", "safe.directory=*"}, args...)
@@ -258,8 +258,8 @@ func (c *checker) findForeign(paths map[string]bool) error {
 	return err
 }
 
-// files returns what a package is made of, and what it imports. tested is the package whose tests are checked: they are
-// part of it then.
+// files returns the files and the imports of a package. tested is the package whose tests are checked: they are part of
+// it then.
 func (c *checker) files(p string, tested string) (of *pkg, files, imports []string) {
 	if own, external := strings.CutSuffix(p, "_test"); external && c.packages[p] == nil {
 		of = c.packages[own]
@@ -271,7 +271,7 @@ func (c *checker) files(p string, tested string) (of *pkg, files, imports []stri
 	return of, of.GoFiles, of.Imports
 }
 
-// key names what a package is made of, and all of ours that it imports.
+// key names the content of a package, and of all our packages that it imports.
 func (c *checker) key(p, tested string) string {
 	if k, done := c.keys[p+" "+tested]; done {
 		return k

@@ -10,11 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Change is one path of a proposed workspace as a program left it, see [Mount].
+// Change is one path of a proposed workspace after a program, see [Mount].
 type Change struct {
 	Name    string      // relative to the workspace, slash separated; any bytes but NUL
 	Removed bool        // the path is gone; the fields below are zero
-	Mode    fs.FileMode // type and permission bits, as lstat has them: set-user-ID, devices, sockets and FIFOs, too
+	Mode    fs.FileMode // type and permission bits as in lstat, also set-user-ID bits, devices, sockets and FIFOs
 	Size    int64       // bytes
 	ModTime time.Time
 	ID      FileID                        // of a regular file
@@ -22,10 +22,10 @@ type Change struct {
 	Open    func() (io.ReadCloser, error) // of a regular file, as [File.Open]
 }
 
-// ErrNotProposed is the error of [Files].Changes for a workspace that is not a proposed one.
+// ErrNotProposed is the error of [Files].Changes for a workspace without proposed changes.
 var ErrNotProposed = Refuse("the workspace was not started with proposed changes")
 
-// checkProposal refuses proposed changes except for a read-only workspace of the host.
+// checkProposal refuses proposed changes unless the workspace is a read-only directory of the host.
 func checkProposal(spec Spec) error {
 	for _, m := range spec.Mounts {
 		if m.Propose {
@@ -41,14 +41,14 @@ func checkProposal(spec Spec) error {
 	return nil
 }
 
-// RefuseCopy refuses a proposed workspace that does not fit on the disk of a sandbox, which has to work on a copy: why
-// says why.
+// RefuseCopy refuses a proposed workspace that does not fit on the disk of a sandbox; why is the reason for working on
+// a copy.
 func RefuseCopy(spec Spec, why string) error {
 	return Refuse(fmt.Sprintf("%s does not fit on the sandbox's disk of %d MiB, to which it has to be copied: %s",
 		spec.Workspace.Host, spec.Limits.WithDefaults().Disk>>20, why), "show a directory with less in it, or raise the limit with ", remedy.Disk)
 }
 
-// HiddenIn returns the names in a directory of the host, relative to it, that no copy may have.
+// HiddenIn returns the names in a directory of the host, relative to it, that no copy may contain.
 func (h Hidden) HiddenIn(host string) map[string]bool {
 	names := map[string]bool{}
 	for _, c := range h.CoversIn(Mount{Host: host}) {

@@ -58,7 +58,7 @@ var parseTree = sync.OnceValues(func() (files []goFile, err error) {
 	return files, err
 })
 
-// plainDirs are the directories that pass all rules of this file. The others follow.
+// plainDirs are the directories that pass TestNamesShadowNoStandardPackage. The others follow.
 var plainDirs = []string{"audit/", "backends/", "cli/", "egress/", "mcp/", "signer/", "validate/", "vault/"}
 
 // checkRule fails for each finding of rule in the directories, and if rule finds nothing in the broken source.
@@ -135,7 +135,7 @@ func TestMessagesSayIsNotA(t *testing.T) {
 }
 
 // maxClauses are the clauses with what, who or whoever that the comments of the tree may have, where no noun says it.
-const maxClauses = 100
+const maxClauses = 48
 
 func TestCommentsNameTheirSubject(t *testing.T) {
 	var clauses int
@@ -160,7 +160,7 @@ func TestCommentsNameTheirSubject(t *testing.T) {
 		}
 		return findings
 	}
-	checkRule(t, rule, "package p\n\n// stop stops a run.\n// Whoever waits for it returns.\nfunc stop() {}\n", plainDirs...)
+	checkRule(t, rule, "package p\n\n// stop stops a run.\n// Whoever waits for it returns.\nfunc stop() {}\n", "")
 }
 
 // startsLine reports whether only white space precedes the offset in its line.

@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "draw flow.svg anew")
 
-// TestFlowPicture compares flow.svg with what flow.txt says.
+// TestFlowPicture compares flow.svg with flow.txt.
 func TestFlowPicture(t *testing.T) {
 	source, err := os.ReadFile("flow.txt")
 	if err != nil {

@@ -9,11 +9,11 @@
 // result is returned; secrets are removed from all text before it is cut, logged or returned; if the host can't
 // provide a layer that policy requires, the program does not run; and when Do returns, nothing of the run is left.
 //
-// An effect has a subject, which its rows are about. Its plan decides and has no effect itself; the resulting action
-// is acquired, started, performed, sealed and finished by Do. Each effect is defined by the package of its subject:
-// run (programs and cells), session, inside (files, processes and ports of a session), host, web, install. Package
-// containment has what they share about a planned sandbox. This package has what all effects share: the queue, rows,
-// redaction, receipts, the journal of running effects, and the outcome.
+// An effect has a subject, which its rows are about. Its plan decides and has no effect itself; the resulting action is
+// acquired, started, performed, sealed and finished by Do. Each effect is defined by the package of its subject: run
+// (programs and cells), session, inside (files, processes and ports of a session), host, web, install. Package
+// containment has the code that they share about a planned sandbox. This package has the code that all effects share:
+// the queue, rows, redaction, receipts, the journal of running effects, and the outcome.
 //
 // A file calls only files behind it in this order: pipeline, effect, running, limits, run, output, receipt, refuse,
 // counters, record, outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
@@ -73,7 +73,8 @@ type Config struct {
 	Approvals *approval.Broker // asks people; nil can't ask
 
 	RecordConfig
-	// our files and directories that programs may neither read nor write: the log, keys, the configuration. Backends know them too
+	// our files and directories that programs may neither read nor write: the log, keys, the configuration. Backends
+	// know them too
 	Protected []string
 
 	Homes string // directory of ours for the homes of agents, each of which one run may have; "" is none

@@ -191,7 +191,7 @@ func TestCancelledHeavyWaiterLetsLightOnesIn(t *testing.T) {
 	})
 }
 
-// Who is let in and gives up in the same moment must not take the slot along.
+// A caller that gets a slot and gives up in the same moment must not take the slot along.
 func TestSlotThatComesWithTheCancelIsReleased(t *testing.T) {
 	for range 300 {
 		q := NewQueue(1, 10)
@@ -285,8 +285,8 @@ func (q *Queue) stats() queueStats {
 	return queueStats{Busy: q.taken, Waiting: q.waiting}
 }
 
-// TestReturn: who comes back is let in before those of its namespace that have not begun, and is not refused for want
-// of room; other namespaces have their turns all the same.
+// TestReturn: a caller that returns is let in before those of its namespace that have not begun, and is not refused for
+// lack of room; other namespaces get their share all the same.
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 2)

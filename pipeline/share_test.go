@@ -71,8 +71,8 @@ func TestEndlessRunsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestShares: who has the share of a queue, or more, gets no more of it while all slots are taken; others get theirs
-// beside runs that take long, and all together stay below the bound.
+// TestShares: a namespace that has its share of a queue, or more, gets no more while all slots are taken; others get
+// their shares beside long runs, and all together stay below the bound.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(4, 256)
@@ -157,7 +157,7 @@ func TestNamespaceLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestShortRunsKeepToTheSlots: what leaves within slotTime never has more than the slots, however many wait.
+// TestShortRunsKeepToTheSlots: runs that leave within slotTime never have more than the slots, however many wait.
 func TestShortRunsKeepToTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 256)

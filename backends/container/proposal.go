@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// proposal is a directory of the host of which a sandbox has a copy: engines differ in what they know of overlays, and
-// remote ones see no directory of this machine.
+// proposal is a directory of the host that a sandbox has as a copy: engines differ in their support of overlays, and
+// remote engines see no directory of this machine.
 type proposal struct {
 	names  snapshot.Names
 	hidden map[string]bool
@@ -66,14 +66,14 @@ type proposedFiles struct {
 	*proposal
 }
 
-// Changes implements [backends.Files]: the init lists all that is there, and of what is missing it knows nothing.
+// Changes implements [backends.Files]. The init lists all paths that exist; it knows nothing of the missing ones.
 func (f proposedFiles) Changes(ctx context.Context, do func(backends.Change) error) error {
 	present := map[string]bool{}
 	err := f.Files.Changes(ctx, func(c backends.Change) error {
 		if f.hidden[c.Name] {
 			return nil
 		}
-		if f.names.Has(c.Name) { // or the init could have us remember any number
+		if f.names.Has(c.Name) { // else the init could fill this process's memory with names
 			present[c.Name] = c.Mode.IsDir()
 		}
 		return do(c)

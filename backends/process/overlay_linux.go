@@ -17,13 +17,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// overlays remembers on which file systems the kernel makes overlays of the host's directories.
+// overlays caches whether the kernel can mount overlays of the host's directories, by file system.
 type overlays struct {
 	mu    sync.Mutex
-	known map[uint64]error // by device; nil where it does
+	known map[uint64]error // by device; nil means that it can
 }
 
-// chooseProposal decides whether a workspace with proposed changes is an overlay, which root mounts, or a copy.
+// chooseProposal decides whether a workspace with proposed changes is an overlay, which needs root to mount it, or a
+// copy.
 func (s *Sandbox) chooseProposal(ctx context.Context) (err error) {
 	switch {
 	case !s.host.Propose:
@@ -37,7 +38,7 @@ func (s *Sandbox) chooseProposal(ctx context.Context) (err error) {
 	return err
 }
 
-// withoutOverlay returns why there is no overlay of a directory for this user on this kernel; "" if there is.
+// withoutOverlay returns why this user can't have an overlay of a directory on this kernel; "" if it can.
 func (b *Backend) withoutOverlay(ctx context.Context, host string) (why string, err error) {
 	if !b.root {
 		if name := foreign(host); name != "" {
@@ -68,7 +69,7 @@ func (b *Backend) withoutOverlay(ctx context.Context, host string) (why string, 
 	return why, nil
 }
 
-// probeOverlay has a process of its own mount an overlay of a directory.
+// probeOverlay mounts an overlay of a directory in a process of its own.
 func (b *Backend) probeOverlay(ctx context.Context, host string) error {
 	child, err := b.SpawnByLauncher(ctx, b.Namespaces())
 	if err != nil {
@@ -91,10 +92,10 @@ func (b *Backend) probeOverlay(ctx context.Context, host string) error {
 	return child.execute(ctx, p, launch.ForInit)
 }
 
-// propose prepares Files.Changes. upper is the upper directory of an overlay; a copy is made now, but in a container,
-// where Unpack does.
+// propose prepares Files.Changes. upper is the upper directory of an overlay. Without an overlay, propose makes the
+// copy now, except in a container, where Unpack does.
 func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
-	defer upper.Close() // of nil, too
+	defer upper.Close() // a nil file is fine
 	if !s.host.Propose || s.inContainer {
 		return nil
 	}
@@ -115,9 +116,9 @@ func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
 	return nil
 }
 
-// foreign returns a path near the top of a directory that this user can write to, and whose owner or group has no
-// ID in this user's user namespace: the kernel can't copy it from one layer of an overlay to the other. Searching
-// deeper than the first entries would take too long: there, writing fails with EOVERFLOW.
+// foreign returns a path near the top of a directory that this user can write to, and whose owner or group has no ID in
+// this user's user namespace: the kernel can't copy it from one layer of an overlay to the other. A search deeper than
+// the first entries would take too long; in deeper directories, writing fails with EOVERFLOW.
 func foreign(host string) string {
 	const entries = 2000
 	top, err := os.OpenRoot(host)
@@ -129,7 +130,7 @@ func foreign(host string) string {
 	for todo := []string{"."}; len(todo) > 0 && left > 0; todo = todo[1:] {
 		dir, err := top.OpenFile(todo[0], os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NOATIME, 0)
 		if err != nil {
-			continue // also because it is another's, which its entry has told
+			continue // a directory of another user was already checked as an entry
 		}
 		names, _ := dir.Readdirnames(left)
 		left -= len(names)

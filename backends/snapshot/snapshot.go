@@ -1,5 +1,5 @@
-// Package snapshot reads a directory of the host for a sandbox that works on a copy of it, and remembers which names
-// the copy got: a name that is missing from the copy later was removed there, unless it was never copied.
+// Package snapshot reads a directory of the host for a sandbox that works on a copy of it, and records the copied
+// names. If a copied name is missing later, a program has removed it; any other missing name was never copied.
 //
 // A file uses those behind it in this order: tar, snapshot.
 package snapshot
@@ -21,25 +21,25 @@ type Entry struct {
 	Name   string // relative to the directory
 	Info   fs.FileInfo
 	Target string                        // of a symbolic link
-	Open   func() (io.ReadCloser, error) // of a regular file: that file, not a replacement
+	Open   func() (io.ReadCloser, error) // of a regular file: the listed file, not a replacement
 }
 
 // Source is a directory to copy.
 type Source struct {
 	Dir    *os.Root
-	Hidden map[string]bool // names to leave out, with all that is in them
-	Disk   int64           // bytes that the copy may take
+	Hidden map[string]bool // names to leave out, with all paths below them
+	Disk   int64           // maximum size of the copy in bytes
 }
 
-// ErrFull is the error of a copy that takes more bytes than it may.
+// ErrFull is the error of a copy that exceeds Source.Disk.
 var ErrFull = errors.New("the copy is larger than the disk")
 
-// Names are the names that were copied, by the directory that holds them; "." is the directory itself.
+// Names are the copied names by their directory; "." is the directory itself.
 type Names map[string]map[string]bool
 
-// Read calls f for every entry of the source, in which no link is followed: a directory comes before its content. It
-// leaves out everything that is of another kind, and everything that this process may not read. An error of f that says
-// that something does not exist, or may not be read, is about the entry.
+// Read calls f for each entry of the source without following links, and for a directory before its content. It leaves
+// out entries of other kinds, and entries that this process may not read. An error of f that something does not exist,
+// or may not be read, means that the entry is left out.
 func (s Source) Read(ctx context.Context, f func(Entry) error) (Names, error) {
 	names := Names{}
 	for todo := []string{"."}; len(todo) > 0; {
@@ -54,7 +54,7 @@ func (s Source) Read(ctx context.Context, f func(Entry) error) (Names, error) {
 	return names, nil
 }
 
-// read calls f for the entries of one directory, and returns its directories.
+// read calls f for the entries of one directory, and returns the directories among them.
 func (s *Source) read(ctx context.Context, at string, names Names, f func(Entry) error) (below []string, err error) {
 	here, err := s.Dir.OpenRoot(at)
 	if at != "." && isLost(err) {
@@ -104,7 +104,7 @@ func (s *Source) read(ctx context.Context, at string, names Names, f func(Entry)
 	return below, nil
 }
 
-// take counts the bytes that an entry takes, with its inode.
+// take counts the bytes that an entry and its inode occupy.
 func (s *Source) take(e Entry) error {
 	const page, inode = 4 << 10, 1 << 10
 	s.Disk -= inode
@@ -120,8 +120,8 @@ func (s *Source) take(e Entry) error {
 // Has reports whether a name was copied.
 func (n Names) Has(name string) bool { return n[path.Dir(name)][path.Base(name)] }
 
-// Missing returns the copied names that a later listing of the copy does not have, of which present holds the names
-// that were copied, true for a directory. Of what is in a missing directory, it returns nothing.
+// Missing returns the copied names that a later listing of the copy lacks. present holds the copied names in that
+// listing, true for a directory. Missing leaves out the content of a missing directory.
 func (n Names) Missing(present map[string]bool) (missing []string) {
 	for dir, names := range n {
 		if dir != "." && !present[dir] {
@@ -147,8 +147,8 @@ func list(dir *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// openQuietly opens a file for reading, without waiting for a FIFO in its place, and leaves the time of its last access
-// as it is, where the kernel lets its owner.
+// openQuietly opens a file for reading. It does not wait for a writer if a FIFO is in the file's place, and it leaves
+// the access time as it is if the kernel permits that.
 func openQuietly(dir *os.Root, name string) (*os.File, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|noAccessTime, 0)
 	if noAccessTime != 0 && errors.Is(err, syscall.EPERM) {
@@ -157,10 +157,10 @@ func openQuietly(dir *os.Root, name string) (*os.File, error) {
 	return f, err
 }
 
-// errReplaced is the error for a file that is another by now.
+// errReplaced is the error for a file that another file has replaced.
 var errReplaced = errors.New("it was replaced")
 
-// open opens a regular file, and no replacement.
+// open opens the regular file that want describes, and no replacement of it.
 func open(dir *os.Root, name string, want fs.FileInfo) (*os.File, error) {
 	f, err := openQuietly(dir, name)
 	if err != nil {
@@ -172,7 +172,7 @@ func open(dir *os.Root, name string, want fs.FileInfo) (*os.File, error) {
 	return f, nil
 }
 
-// isLost reports whether err is about an entry that is gone, or that this process may not read.
+// isLost reports whether err means that an entry is gone, or that this process may not read it.
 func isLost(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, errReplaced)
 }

@@ -7,7 +7,8 @@ import (
 
 const noAccessTime = syscall.O_NOATIME
 
-// private reports whether a file belongs to another user than the directory does, who does not let its owner read it.
+// private reports whether a file belongs to another user than the directory does, and the directory's owner may not
+// read the file.
 func private(info, dir fs.FileInfo) bool {
 	file, owner := info.Sys().(*syscall.Stat_t), dir.Sys().(*syscall.Stat_t)
 	group := file.Gid == owner.Gid && info.Mode()&0o040 != 0

@@ -6,5 +6,5 @@ import "io/fs"
 
 const noAccessTime = 0
 
-// private is for root, who serves on Linux.
+// private is only needed for root, and root serves only on Linux.
 func private(fs.FileInfo, fs.FileInfo) bool { return false }

@@ -34,7 +34,7 @@ func source(t *testing.T) (Source, string) {
 	return Source{Dir: root, Hidden: map[string]bool{"a/b/hidden": true}, Disk: 1 << 20}, dir
 }
 
-// contents collects entries, a directory as "/".
+// contents collects entries in a map, a directory as "/".
 func contents(t *testing.T, into map[string]string) func(Entry) error {
 	return func(e Entry) error {
 		into[e.Name] = "to " + e.Target
@@ -56,7 +56,8 @@ func contents(t *testing.T, into map[string]string) func(Entry) error {
 	}
 }
 
-// TestPack has an archive hold the entries that Read has, and the names say what is missing from a copy of it.
+// TestPack checks that an archive contains the entries of Read, and that Names finds the names missing from a copy of
+// it.
 func TestPack(t *testing.T) {
 	s, dir := source(t)
 	if runtime.GOOS != "windows" {
@@ -102,14 +103,14 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestReadChanging has files that change, and go, while they are read, and a copy that is too large.
+// TestReadChanging reads files that change or disappear meanwhile, and a copy that is too large.
 func TestReadChanging(t *testing.T) {
 	s, dir := source(t)
 	var archive bytes.Buffer
 	got := map[string]string{}
 	_, err := s.Read(t.Context(), func(e Entry) error {
 		if e.Name == "a/file" {
-			os.Rename(filepath.Join(dir, "a/file"), filepath.Join(dir, "a/b/old")) // or its number would come again
+			os.Rename(filepath.Join(dir, "a/file"), filepath.Join(dir, "a/b/old")) // without the rename, the inode number would be reused
 			os.WriteFile(filepath.Join(dir, "a/other"), []byte("other"), 0o600)
 			os.Rename(filepath.Join(dir, "a/other"), filepath.Join(dir, "a/file"))
 		}
@@ -124,7 +125,7 @@ func TestReadChanging(t *testing.T) {
 	}
 }
 
-// TestUnpackHostile has archives that no Pack has written.
+// TestUnpackHostile unpacks archives that Pack would never write.
 func TestUnpackHostile(t *testing.T) {
 	for _, h := range []tar.Header{
 		{Name: "../out", Typeflag: tar.TypeReg}, {Name: "/abs", Typeflag: tar.TypeDir}, {Name: "", Typeflag: tar.TypeDir},
@@ -142,7 +143,7 @@ func TestUnpackHostile(t *testing.T) {
 	}
 }
 
-// TestPackPrivate has root pack a directory of another user, with a file that only root may read.
+// TestPackPrivate packs as root a directory of another user, with a file that only root may read.
 func TestPackPrivate(t *testing.T) {
 	s, dir := source(t)
 	if os.Geteuid() != 0 {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Pack writes the source as a tar archive, in which nothing has an owner: it leaves out what the owner of the directory
-// may not read.
+// Pack writes the source as a tar archive without owners. It leaves out files that the owner of the directory may not
+// read.
 func (s Source) Pack(ctx context.Context, w io.Writer) (Names, error) {
 	top, err := s.Dir.Stat(".")
 	if err != nil {
@@ -23,7 +23,7 @@ func (s Source) Pack(ctx context.Context, w io.Writer) (Names, error) {
 			return fs.ErrPermission
 		}
 		var from io.ReadCloser
-		if e.Open != nil { // before the header, behind which there must be a file
+		if e.Open != nil { // open it before writing the header, which content must follow
 			var err error
 			if from, err = e.Open(); err != nil {
 				return err
@@ -39,7 +39,7 @@ func (s Source) Pack(ctx context.Context, w io.Writer) (Names, error) {
 		if err := out.WriteHeader(header); err != nil || from == nil {
 			return wrap(err)
 		}
-		// A file that has grown is cut, and one that has shrunk is filled up.
+		// The content of a file that has grown is cut; that of a file that has shrunk is padded with zeros.
 		_, err = io.CopyN(out, io.MultiReader(from, zeros{}), header.Size)
 		return wrap(err)
 	})
@@ -49,7 +49,7 @@ func (s Source) Pack(ctx context.Context, w io.Writer) (Names, error) {
 	return names, err
 }
 
-// packError is an error of an archive, and not of an entry.
+// packError marks an error of writing the archive, as opposed to one of reading an entry.
 type packError struct{ err error }
 
 func (e *packError) Error() string { return e.err.Error() }
@@ -70,7 +70,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Unpack calls f for every entry of an archive that Pack has written.
+// Unpack calls f for each entry of an archive that Pack has written.
 func Unpack(r io.Reader, f func(Entry) error) error {
 	in := tar.NewReader(r)
 	for {

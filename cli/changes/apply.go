@@ -30,7 +30,7 @@ func (p commands) drop(c *cli.Context) error {
 	}, hasStatus(changes.StatusProposed))
 }
 
-// do has an effect, and prints what it came to.
+// do performs an effect, and prints its result.
 func (p commands) do(ctx context.Context, c *cli.Context, s store, e pipeline.Effect[changes.Applied]) error {
 	answer, _, err := pipeline.Do(ctx, s.Pipeline, e)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p commands) do(ctx context.Context, c *cli.Context, s store, e pipeline.Ef
 	return p.Printf(c, answer, "%s\n", Result(answer))
 }
 
-// Result describes in a line what was applied, restored or dropped, and what was not.
+// Result describes in one line how many paths were applied, restored or dropped, and how many were left out.
 func Result(a changes.Applied) string {
 	text := a.Set.Status
 	if len(a.Paths)+len(a.Left) == 0 && text == changes.StatusApplied {

@@ -1,5 +1,5 @@
-// Package changes has the commands about change sets: what programs changed of a directory of the host, which a person
-// reviews, applies or drops.
+// Package changes has the commands about change sets. A change set contains the changes that a program made to a
+// directory of the host, which a person reviews, applies or drops.
 //
 // A file calls those below it, in this order: changes, show, apply, print, find.
 package changes
@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
-// commands are the actions, on the streams of an invocation.
+// commands has the commands' actions, on the streams of an invocation.
 type commands struct{ *command.Streams }
 
-// Command returns the command changes.
+// Command returns the command "changes".
 func Command(s *command.Streams) *cli.Command {
 	p := commands{s}
 	return &cli.Command{

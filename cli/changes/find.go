@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
-// store is where the change sets of a namespace are.
+// store is the pipeline with the change sets of a namespace; here is the current directory.
 type store struct {
 	*pipeline.Pipeline
 	namespace, here string
@@ -42,25 +42,25 @@ func (p commands) withStore(c *cli.Context, f func(context.Context, store) error
 	})
 }
 
-// target is a change set, with those of its entries that a command line names.
+// target is a change set with only those entries that a command line names.
 type target struct {
 	changes.Set
 	paths []string
 }
 
-// choice tells whether a command without an id means a change set.
+// choice reports whether a command without an id may act on a change set.
 type choice func(s store, set changes.Set, paths []string) bool
 
 func hasStatus(status string) choice {
 	return func(_ store, set changes.Set, _ []string) bool { return set.Status == status }
 }
 
-// isReadable reports whether the content of a change set is there.
+// isReadable reports whether a change set still has its content.
 func isReadable(_ store, set changes.Set, _ []string) bool {
 	return set.Status != changes.StatusDropped
 }
 
-// isUndecided reports whether a change set waits for a decision, or has paths that an apply has left.
+// isUndecided reports whether a change set waits for a decision, or has paths that an apply left out.
 func isUndecided(s store, set changes.Set, paths []string) bool {
 	if set.Status != changes.StatusApplied {
 		return set.Status == changes.StatusProposed
@@ -71,8 +71,8 @@ func isUndecided(s store, set changes.Set, paths []string) bool {
 	})
 }
 
-// withSet finds the change set of a command line: the first word is an id, or else the newest of the current directory
-// that the first of the choices means which means any.
+// withSet calls f with the change set of a command line. If the first word is not an id, that is the newest set of the
+// current directory that meets the first of the choices; the next choice counts if no set meets the ones before.
 func (p commands) withSet(c *cli.Context, f func(context.Context, store, target) error, choices ...choice) error {
 	return p.withStore(c, func(ctx context.Context, s store) error {
 		id, paths := "", c.Args().Slice()
@@ -111,5 +111,5 @@ func (p commands) withSet(c *cli.Context, f func(context.Context, store, target)
 	})
 }
 
-// isID matches the beginning of an id, of 8 letters and digits at least.
+// isID matches the first characters of an id, at least 8 letters and digits.
 var isID = lazy.Regexp(`^0[0-9A-HJKMNP-TV-Z]{7,25}$`)

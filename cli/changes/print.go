@@ -11,14 +11,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 )
 
-// Colours of a terminal, by what a line begins with or is about.
+// Colours of lines on a terminal.
 const (
 	red, green, plain = "\x1b[31m", "\x1b[32m", "\x1b[0m"
-	collapsed         = 20 // more paths of one directory that were added or removed are one line
+	collapsed         = 20 // a larger group of added or removed paths of one directory is one line
 )
 
-// PrintDiff prints a patch for people: added and removed lines in colour on a terminal, and nothing in them that a
-// terminal would obey.
+// PrintDiff prints a patch for people: with colours for added and removed lines on a terminal, and without any control
+// sequences that a terminal would obey.
 func PrintDiff(w io.Writer, patch string) error {
 	colours := map[byte]string{'+': green, '-': red}
 	var b strings.Builder
@@ -37,7 +37,7 @@ func writeLine(b *strings.Builder, line, colour string, w io.Writer) {
 	b.WriteString(line + "\n")
 }
 
-// PrintList prints the paths of a set, one a line: what became of each, its lines, and why it is not applied.
+// PrintList prints the paths of a set, one a line: the kind of change, the number of lines, and why it is not applied.
 func PrintList(w io.Writer, set changes.Set) error {
 	var b strings.Builder
 	for _, group := range set.Groups(collapsed) {
@@ -69,7 +69,7 @@ func PrintList(w io.Writer, set changes.Set) error {
 	return err
 }
 
-// Summary describes a stored change set in a line, with the commands that decide about it.
+// Summary describes a stored change set in one line, with the commands for the next steps.
 func Summary(set changes.Set) string {
 	words := ""
 	if here, err := os.Getwd(); err != nil || here != set.Dir {

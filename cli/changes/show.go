@@ -33,7 +33,7 @@ func (p commands) show(c *cli.Context) error {
 	}, isUndecided, isReadable)
 }
 
-// export writes the patch as git reads it.
+// export writes the patch in the format of "git apply".
 func (p commands) export(c *cli.Context) error {
 	return p.withSet(c, func(_ context.Context, s store, set target) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {

@@ -49,7 +49,7 @@ type Recorder interface {
 	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
 }
 
-// Config bounds questions, and who may answer them.
+// Config bounds questions, and names the people who may answer them.
 type Config struct {
 	Timeout time.Duration // time that a question waits; 0 is ten minutes
 	Root    bool          // only root approves; anybody may deny

@@ -88,7 +88,7 @@ var (
 	no  = Answer{By: Elicitation(), User: "bob", Reason: "not today"}
 )
 
-// TestLifeInTheLog has a real log, and what people see of it.
+// TestLifeInTheLog has a real log, and checks the part of it that people see.
 func TestLifeInTheLog(t *testing.T) {
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
@@ -277,7 +277,8 @@ func TestRoom(t *testing.T) {
 	openQuestion(t, b, q)
 }
 
-// One agent can't fill the room of all, whatever namespaces it names, nor one namespace, whoever asks in it.
+// One identity can't fill the room of all, whatever namespaces it names, and one namespace can't either, whatever
+// identities ask in it.
 func TestShare(t *testing.T) {
 	for name, of := range map[string]func(i int) (namespace, client string){
 		"of a namespace": func(i int) (string, string) { return "n", fmt.Sprint(i) },
@@ -373,7 +374,7 @@ func TestRecordedFirst(t *testing.T) {
 	})
 }
 
-// Whoever asks first gives up while the log is slow; the second one still gets its question.
+// The first caller gives up while the log is slow; the second caller still gets its question.
 func TestFirstGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &testLog{}
@@ -442,7 +443,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestWatch: whoever watches is told of each question once it can be answered.
+// TestWatch: a watcher is told of each question once it can be answered.
 func TestWatch(t *testing.T) {
 	seen := make(chan Question, 10)
 	b, log := newBroker(t, Config{Watch: func(q Question) { seen <- q }})

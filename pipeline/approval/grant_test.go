@@ -144,8 +144,8 @@ func TestNoStandsForAWhile(t *testing.T) {
 	}
 }
 
-// Granted reports whether somebody has approved exactly this, for this code or for all code of the
-// namespace, whatever run and session it is in, and returns what they said.
+// Granted reports whether a person has approved exactly this, for this code or for all code of the namespace, in
+// whatever run and session, and returns the person's answer.
 func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

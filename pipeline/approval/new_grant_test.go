@@ -199,7 +199,7 @@ func TestGrantAnswersPendingQuestions(t *testing.T) {
 	}
 }
 
-// TestGiveAndLess: an answer that comes a moment later does not shorten what was given, and a new word does.
+// TestGrantAndLess: an answer that comes a moment later does not shorten an earlier grant, and a new grant does.
 func TestGrantAndLess(t *testing.T) {
 	b, _ := newBroker(t, Config{})
 	long, short := web, web
@@ -300,7 +300,7 @@ func TestCloseWaitsForGrants(t *testing.T) {
 	})
 }
 
-// Where root has to approve, whoever else says yes has no effect, and whoever says no has.
+// If root has to approve, a yes of anybody else has no effect, and a no of anybody else has.
 func TestRoot(t *testing.T) {
 	b, _ := newBroker(t, Config{Root: true})
 	p := openQuestion(t, b, web)

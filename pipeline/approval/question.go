@@ -44,7 +44,7 @@ type Question struct {
 	Expires    time.Time     `json:"expires"`               // set by Open: then it is denied
 }
 
-// Bounds of a question, in bytes. The field What is never cut: a person would approve something else.
+// Bounds of a question's fields, in bytes. The action itself is never cut: a person would approve something else.
 const (
 	maxWhat   = 4 << 10
 	maxWord   = 256

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// Many ask and answer the same at once: each question gets one answer, which all who asked see.
+// Many ask and answer the same at once: each question gets one answer, and all askers see the same one.
 func TestRace(t *testing.T) {
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {

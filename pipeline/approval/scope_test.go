@@ -80,7 +80,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// What was not asked for can't be approved.
+// An answer can't have a wider scope than the question.
 func TestNoWiderThanAsked(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -198,7 +198,8 @@ func TestWaitForAnothersAnswer(t *testing.T) {
 	}
 }
 
-// Who shows a question and gives up leaves it to the next one; what was put aside is not shown again.
+// If the caller that presents a question gives up, the next caller presents it. A question that a person put aside is
+// not presented again.
 func TestQuestionIsPresentedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBroker(t, Config{})
@@ -371,7 +372,7 @@ func TestRoomOfARun(t *testing.T) {
 	openQuestion(t, b, web)
 }
 
-// Many runs of two sessions ask, answer and end at once: nobody gets what was said to another.
+// Many runs of two sessions ask, answer and end at once: no run gets the answer to another run.
 func TestScopeRace(t *testing.T) {
 	b, _ := newBroker(t, Config{Timeout: 200 * time.Millisecond})
 	var all sync.WaitGroup

@@ -9,23 +9,24 @@ import (
 	"slices"
 )
 
-// ApplyOptions choose what of a set is applied. The zero value applies all but what is held.
+// ApplyOptions choose the paths of a set to apply. The zero value applies all paths that are not held.
 type ApplyOptions struct {
 	Paths []string // these and all below them; empty: all
-	Held  bool     // also what is held and not named
-	Merge bool     // merges what the host changed meanwhile; where that fails, a path that is named is replaced
+	Held  bool     // also paths that are held and not named
+	Merge bool     // merge texts that the host changed meanwhile; a named path that can't be merged is replaced
 }
 
-// Applied is what an apply or undo did.
+// Applied is the result of an apply, an undo or a drop.
 type Applied struct {
 	Set    Set        `json:"set"`              // without its entries
-	Paths  []string   `json:"paths"`            // that changed
-	Merged []string   `json:"merged,omitempty"` // those of them that were merged
-	Left   []Conflict `json:"left,omitempty"`   // what was not applied, and why
+	Paths  []string   `json:"paths"`            // that changed on the host
+	Merged []string   `json:"merged,omitempty"` // those of Paths that were merged
+	Left   []Conflict `json:"left,omitempty"`   // the paths that were not applied, and the reasons
 }
 
-// Apply puts the after states of a set in place of the before states. Where a path is not as it was, the error is
-// *Conflicts, and nothing is changed; so it is after any other error, if need be once the store is opened again.
+// Apply puts the after states of a set in place of the before states. If a path is not in its before state, the error
+// is *Conflicts and nothing is changed. After any other error nothing is changed either, at the latest once the store
+// is opened again.
 func (s *Store) Apply(ctx context.Context, id string, o ApplyOptions) (a Applied, err error) {
 	for i, n := range o.Paths {
 		o.Paths[i] = filepath.ToSlash(filepath.Clean(n))
@@ -44,7 +45,7 @@ func (s *Store) Apply(ctx context.Context, id string, o ApplyOptions) (a Applied
 	})
 }
 
-// change does the steps that a plan returns.
+// change performs the steps that a plan returns.
 func (s *Store) change(ctx context.Context, id, verb string, plan func(header, *tree, *pack) (journal, Applied, error)) (a Applied,
 	err error) {
 	h, err := s.find(id)

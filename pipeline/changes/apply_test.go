@@ -30,7 +30,7 @@ var applied = []struct {
 	{"deep", map[string]string{"x": "1"}, map[string]string{strings.Repeat("d/", 100) + "f": "2", strings.Repeat("n", 255): "3"}},
 }
 
-// afterwards writes what a program does in the workspace, where a file may have come in the place of a directory.
+// afterwards writes a program's changes to the workspace, where a file may replace a directory.
 func (p *project) afterwards(files map[string]string) *project {
 	for name := range files {
 		for up := name; strings.Contains(up, "/"); {
@@ -69,7 +69,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// conflicts returns the paths that stand in the way of an apply.
+// conflicts returns the paths that prevent an apply.
 func (p *project) conflicts(o ApplyOptions) (paths []string) {
 	p.t.Helper()
 	_, err := p.store.Apply(p.t.Context(), "01SET", o)
@@ -88,7 +88,7 @@ func conflictPaths(t testing.TB, err error) (paths []string) {
 	return paths
 }
 
-// What the host changes after Propose is a conflict, and nothing is applied.
+// A change of the host after Propose is a conflict, and nothing is applied.
 func TestConflicts(t *testing.T) {
 	before := map[string]string{"a": "1", "b": "2", "d/e": "3", "d/f/g": "4", "l": "-> a"}
 	after := map[string]string{"a": "one", "b": "!", "d": "!", "l": "-> b", "n/o": "5", "n/p": "6"}
@@ -139,7 +139,7 @@ var nanoseconds = regexp.MustCompile(` \d+\n`)
 
 func untimed(tree string) string { return nanoseconds.ReplaceAllString(tree, "\n") }
 
-// What the host changed while the program ran, the program may not have seen.
+// The program may not have seen a change that the host made while the program ran.
 func TestStale(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1", "b": "2"}).edit(map[string]string{"a": "one", "b": "!"})
 	proposal := p.proposal("01SET")
@@ -188,7 +188,7 @@ func TestMergeOnApply(t *testing.T) {
 	p.wantTree("after undo", old)
 }
 
-// Some paths first, the others later; an undo gives back all.
+// One apply takes some paths, another the rest; one undo restores all.
 func TestApplyPaths(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1", "d/e": "2", "d/f": "3"}).
 		edit(map[string]string{"a": "one", "d": "!", "n/o/p": "4", "n/q": "5", ".envrc": "6", "n/.git/hooks/pre-push": "7"})

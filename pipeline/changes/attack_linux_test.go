@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Directories of the way become links between Propose and Apply, and again and again during it: nothing appears where
-// they lead, and nothing is removed there.
+// Directories of the path become links between Propose and Apply, and again and again during it: nothing is created or
+// removed where the links lead.
 func TestLinksSwapped(t *testing.T) {
 	outcomes := map[bool]int{}
 	for range hosttest.Rounds(75, 1500) {
@@ -63,7 +63,7 @@ func TestLinksSwapped(t *testing.T) {
 	t.Logf("%d applied, %d not", outcomes[true], outcomes[false])
 }
 
-// An editor of the host writes while an apply runs: what it wrote last is never lost.
+// An editor of the host writes while an apply runs: its last text is never lost.
 func TestHostEdits(t *testing.T) {
 	refused, replaced := 0, 0
 	for round := range hosttest.Rounds(75, 1500) {
@@ -95,7 +95,7 @@ func TestHostEdits(t *testing.T) {
 		}
 		other, _ := os.ReadFile(filepath.Join(p.host, "f8"))
 		switch {
-		case err == nil && (reached < at || string(got) == "mine"): // before or after all of it
+		case err == nil && (reached < at || string(got) == "mine"): // before or after the whole apply
 			replaced++
 		case err != nil && string(got) == "mine" && string(other) == "old":
 			refused++
@@ -108,7 +108,7 @@ func TestHostEdits(t *testing.T) {
 	}
 }
 
-// Paths that no system call takes whole are walked.
+// Paths that are too long for one system call are opened step by step.
 func TestLongPaths(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1"})
 	word := strings.Repeat("w", 254)
@@ -175,7 +175,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// A file system that is mounted in the directory is left alone.
+// Apply changes nothing in a file system that is mounted in the directory.
 func TestSubmount(t *testing.T) {
 	if !hosttest.RunApart(t) {
 		return
@@ -205,7 +205,7 @@ func TestSubmount(t *testing.T) {
 	}
 }
 
-// Directories whose modes keep even their owner out are made, filled, emptied and removed.
+// Apply creates, fills, empties and removes directories whose modes lock even their owner out.
 func TestModes(t *testing.T) {
 	p := newProject(t, map[string]string{"ro/a": "1", "rw/b": "2", "gone/c": "3"}).edit(map[string]string{"ro/a": "one", "rw/b": "two",
 		"new/d": "4", "gone": "!"})
@@ -229,7 +229,7 @@ func TestModes(t *testing.T) {
 	p.wantTree("after undo", old)
 }
 
-// A file system that gives files modes of its own, as FAT does, is no conflict for an undo.
+// A file system that assigns its own modes to files, as FAT does, causes no conflict for an undo.
 func TestModeless(t *testing.T) {
 	p := newProject(t, killed.before).afterwards(killed.after)
 	p.edit(map[string]string{"a": "+x one"})
@@ -246,12 +246,12 @@ func TestModeless(t *testing.T) {
 	}
 }
 
-// withoutModes removes the permission bits of what treeOf returns.
+// withoutModes removes the permission bits from a listing of treeOf.
 func withoutModes(tree string) string {
 	return regexp.MustCompile(` [-dL]+[-rwx]{9} `).ReplaceAllString(tree, " ")
 }
 
-// Set-group-ID bits of directories of the host stay, and new directories get them, as mkdir(2) gives them.
+// Directories of the host keep their set-group-ID bits, and new directories in them get the bit, as from mkdir(2).
 func TestSetGroupID(t *testing.T) {
 	p := newProject(t, map[string]string{"s/a": "1", "s/d/b": "2"}).edit(map[string]string{"s/n/x": "3", "s/a": "4"})
 	for name, mode := range map[string]fs.FileMode{"host/s": 0o775 | fs.ModeSetgid, "host/s/a": 0o755 | fs.ModeSetuid,

@@ -1,19 +1,21 @@
-// Package changes keeps what programs changed in a directory of the host until a person takes it, or drops it.
+// Package changes stores the changes that programs made to a directory of the host until a person applies or drops
+// them.
 //
 // A program works on a view of the directory; the directory itself stays as it is. [Store.Propose] compares the two and
-// stores a [Set]: for each path its state before and after, with the content of both. [Store.Apply] puts the after states
-// in place where the before states still are, [Store.Undo] puts them back, and a kill at any moment leaves the one or
-// the other after the next [Open]. No link is followed in any of this, and nothing outside of the directory is touched.
+// stores a [Set]: for each path its state before and after, with the content of both. [Store.Apply] puts the after
+// states in place where the before states still are, and [Store.Undo] puts the before states back. After a kill at any
+// moment, the next [Open] leaves either all of the change or none of it. No operation follows a link or touches
+// anything outside of the directory.
 //
-// What is never applied: set-user-ID bits, owners, devices, sockets, FIFOs, links that leave the directory, files with a
-// leased secret. What the host runs later by itself is held until it is named: see package trap.
+// The package never applies set-user-ID bits, owners, devices, sockets, FIFOs, links that leave the directory, or files
+// with a leased secret. Files that the host later runs by itself are held until a person names them: see package trap.
 //
-// What it does not see: a file that the host removed while the program ran, and that the program changed, counts as
-// added. A program of the host that has a replaced file open goes on writing to the old one. Extended attributes of a
-// replaced file are lost.
+// Known holes: a file that the host removed while the program ran, and that the program changed, counts as added. A
+// program of the host that has a replaced file open goes on writing to the old file. A replaced file loses its extended
+// attributes.
 //
-// Its files stand in this order: open, undo, apply, recover, perform, propose, verify, patch, group, store, plan, run, stage,
-// journal, compare, rename, mark, held, merge, lines, index, pack, tree, changes, quote.
+// Its files stand in this order: open, undo, apply, recover, perform, propose, verify, patch, group, store, plan, run,
+// stage, journal, compare, rename, mark, held, merge, lines, index, pack, tree, changes, quote.
 package changes
 
 import (
@@ -22,7 +24,7 @@ import (
 	"time"
 )
 
-// Kinds of what is at a path.
+// Kinds of a path.
 const (
 	File      = "file"
 	Directory = "directory"
@@ -30,9 +32,9 @@ const (
 	Other     = "other" // a device, socket or FIFO
 )
 
-// State is what is at a path. The zero value is nothing.
+// State describes a path at one time. The zero value means that nothing exists there.
 type State struct {
-	Kind   string `json:"kind"`             // "" is nothing
+	Kind   string `json:"kind"`             // "": nothing exists
 	Mode   uint32 `json:"mode,omitempty"`   // permission bits of a file or directory
 	Size   int64  `json:"size,omitempty"`   // of a file, in bytes
 	SHA256 string `json:"sha256,omitempty"` // of a file, in lower-case hex
@@ -44,46 +46,46 @@ type Entry struct {
 	Path          string    `json:"path"` // relative to the directory, slash separated; any bytes but NUL, see the JSON form in quote.go
 	Before        State     `json:"before"`
 	After         State     `json:"after"`
-	Modified      time.Time `json:"modified,omitzero"`       // of the file that the program left
-	Held          string    `json:"held,omitempty"`          // why it is applied only when named
-	Refused       string    `json:"refused,omitempty"`       // why it is never applied
-	Mark          string    `json:"mark,omitempty"`          // what a person should notice
-	Stale         bool      `json:"stale,omitempty"`         // the host changed it while the program ran
+	Modified      time.Time `json:"modified,omitzero"`       // of the file after the program
+	Held          string    `json:"held,omitempty"`          // why the path is applied only when it is named
+	Refused       string    `json:"refused,omitempty"`       // why the path is never applied
+	Mark          string    `json:"mark,omitempty"`          // a warning to the reviewer
+	Stale         bool      `json:"stale,omitempty"`         // the host changed the path while the program ran
 	Added         int       `json:"added_lines,omitempty"`   // lines
 	Removed       int       `json:"removed_lines,omitempty"` // lines
 	Binary        bool      `json:"binary,omitempty"`
 	RenamedFrom   string    `json:"renamed_from,omitempty"` // a removed path with the same content
 	Applied       bool      `json:"applied,omitempty"`
-	Irrecoverable bool      `json:"irrecoverable,omitempty"` // its content before was too large to store, so that it can't be undone
+	Irrecoverable bool      `json:"irrecoverable,omitempty"` // its content before was too large to store, so its change can't be undone
 }
 
 // Status of a set.
 const (
 	StatusProposed = "proposed"
-	StatusApplying = "applying" // or being undone: a kill or an error interrupted it
-	StatusApplied  = "applied"  // as a whole, or some paths of it
-	StatusDropped  = "dropped"  // its content is gone
+	StatusApplying = "applying" // an apply or undo is under way, or a kill or an error interrupted it
+	StatusApplied  = "applied"  // all paths, or some of them
+	StatusDropped  = "dropped"  // its content is deleted
 	StatusUndone   = "undone"
 )
 
-// Set is what one program changed in a directory.
+// Set is the changes of one program to a directory.
 type Set struct {
 	ID        string    `json:"id"`
 	Namespace string    `json:"namespace,omitempty"`
 	Session   string    `json:"session,omitempty"`
-	Dir       string    `json:"dir"` // the host's, absolute
+	Dir       string    `json:"dir"` // of the host, absolute
 	Time      time.Time `json:"time"`
 	Status    string    `json:"status"`
 	Counts    Summary   `json:"summary"`
 	Entries   []Entry   `json:"entries,omitempty"` // in the order of their paths, a directory before its content; Store.List leaves them out
 }
 
-// Summary counts the paths of a set that are no directories, and their lines.
+// Summary counts the paths of a set that are not directories, and their changed lines.
 type Summary struct {
 	Changed      int `json:"changed"`
 	Added        int `json:"added"`
 	Removed      int `json:"removed"`
-	Directories  int `json:"directories"` // of any change
+	Directories  int `json:"directories"` // added, removed or changed
 	AddedLines   int `json:"added_lines"`
 	RemovedLines int `json:"removed_lines"`
 	Held         int `json:"held"`
@@ -149,13 +151,13 @@ func (c Summary) String() string {
 	return text
 }
 
-// Conflict is a path that can't be applied, and why.
+// Conflict is a path that can't be applied, and the reason.
 type Conflict struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// Conflicts is the error of an apply or undo that changed nothing, since some paths are not as they were.
+// Conflicts is the error of an apply or undo that changed nothing because some paths are not in the expected state.
 type Conflicts struct{ List []Conflict }
 
 func (c *Conflicts) Error() string {
@@ -176,7 +178,7 @@ func (c *Conflicts) Error() string {
 	return b.String()
 }
 
-// describe is for people: "a file of 12 bytes, mode 0644, SHA-256 1234".
+// describe returns a state as text for people: "a file of 12 bytes, mode 0644, SHA-256 1234".
 func (s State) describe() string {
 	switch s.Kind {
 	case "":

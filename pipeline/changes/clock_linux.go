@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Began waits until the clock by which the kernel stamps files is past the time before, which is a tick of 10 ms at
-// most, and returns what it shows: what the host changed before that time has an earlier stamp, and what it changes
-// after the return has none that is earlier. A file system of the network may have another clock.
+// Began waits until the kernel's clock for file times is past the time before, which takes one tick of at most 10 ms,
+// and returns that clock's time. A file that the host changed earlier than before has a stamp earlier than the result;
+// a file that the host changes after the return has no such stamp. A network file system may use another clock.
 func Began(before time.Time) time.Time {
 	for {
 		var now unix.Timespec

@@ -18,17 +18,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
-// A longer name is refused: the kernel takes no longer ones, and each directory of a name is opened.
+// Longer names are refused: the kernel accepts none, and the comparison opens each directory of a name.
 const (
 	maxName  = 4095
 	maxWords = 2048
 	maxWord  = 255
 )
 
-// stagePrefix is how the names of directories begin in which an apply has files ready.
+// stagePrefix begins the name of each stage, the directory in which an apply prepares files.
 const stagePrefix = ".sandboxmcp-apply-"
 
-// comparison makes entries of what a program left, and stores the contents that differ.
+// comparison makes entries of the paths that a program changed, and stores the contents that differ.
 type comparison struct {
 	ctx     context.Context
 	p       Proposal
@@ -36,10 +36,10 @@ type comparison struct {
 	content *pack
 	entries map[string]*Entry
 	held    judge
-	applied map[string]State // by path, that the host has of earlier sets of the same session
+	applied map[string]State // by path: states that earlier sets of the same session left on the host
 }
 
-// add compares one path with the host's.
+// add compares one path of the program's view with the host's path.
 func (c *comparison) add(change backends.Change) error {
 	if err := c.ctx.Err(); err != nil {
 		return context.Cause(c.ctx)
@@ -92,7 +92,7 @@ func badName(name string) string {
 	return ""
 }
 
-// after fills in what the program left.
+// after fills in the state after the program.
 func (c *comparison) after(e *Entry, change backends.Change) error {
 	e.After = State{Kind: kindOf(change.Mode)}
 	if change.Mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 {
@@ -129,8 +129,8 @@ func (c *comparison) badTarget(e *Entry) string {
 	return ""
 }
 
-// leaves reports whether a link may lead out of the tree. Behind another name, ".." leads wherever a link of that name
-// takes it.
+// leaves reports whether a link may lead out of the tree. After another name, ".." counts as leading out: that name may
+// be a link to anywhere.
 func leaves(name, target string) bool {
 	up, down := 0, false
 	for word := range strings.SplitSeq(filepath.ToSlash(target), "/") {
@@ -147,10 +147,10 @@ func leaves(name, target string) bool {
 	return up > strings.Count(name, "/")
 }
 
-// read stores the content of a file that the program left, unless a secret is in it.
+// read stores the content of a changed file, unless the file contains a secret.
 func (c *comparison) read(e *Entry, change backends.Change) error {
 	tooLarge := fmt.Sprintf("the contents of a change set may have %d bytes, and with it there are more", c.content.max)
-	if e.After.Size = change.Size; change.Size > c.content.room() { // unread: a sparse file of a terabyte takes no disk
+	if e.After.Size = change.Size; change.Size > c.content.room() { // before any read: a sparse file of a terabyte takes no disk
 		e.Refused = tooLarge
 		return nil
 	}
@@ -175,7 +175,7 @@ func (c *comparison) read(e *Entry, change backends.Change) error {
 	if err != nil {
 		return err
 	}
-	if errors.Is(stored.err, errTooLarge) { // it grows
+	if errors.Is(stored.err, errTooLarge) { // the file grows while it is read
 		e.Refused = tooLarge
 		return c.content.truncate(c.content.end)
 	}
@@ -191,7 +191,7 @@ func (c *comparison) read(e *Entry, change backends.Change) error {
 	return c.content.truncate(c.content.end)
 }
 
-// failing counts what is written to it and goes on when w fails, so that hashes are of the whole.
+// failing counts the bytes written to it and accepts more after w fails, so that hashes cover the whole file.
 type failing struct {
 	w    io.Writer
 	size int64
@@ -206,7 +206,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// before fills in what the host has.
+// before fills in the state on the host.
 func (c *comparison) before(e *Entry) error {
 	w, err := c.content.writer()
 	if err != nil {
@@ -244,7 +244,7 @@ func (c *comparison) before(e *Entry) error {
 	return w.commit(e.Before.SHA256)
 }
 
-// expand makes entries of all that the host has in a directory that is one no more.
+// expand makes an entry of each path that the host has in a directory which the program removed or replaced.
 func (c *comparison) expand(dir string) error {
 	names, err := c.host.names(dir)
 	if err != nil {
@@ -265,7 +265,7 @@ func (c *comparison) expand(dir string) error {
 	return nil
 }
 
-// finish returns the entries in their order, with all that a person wants to know of them.
+// finish returns the entries in their order, with their warnings, line counts and renames.
 func (c *comparison) finish() []Entry {
 	entries := make([]Entry, 0, len(c.entries))
 	for _, e := range c.entries {
@@ -277,7 +277,7 @@ func (c *comparison) finish() []Entry {
 	return entries
 }
 
-// comparePaths orders a directory before its content, and that before its next neighbour.
+// comparePaths orders a directory before its content, and its content before the next path beside the directory.
 func comparePaths(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		switch x, y := a[i], b[i]; {
@@ -293,7 +293,7 @@ func comparePaths(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// describe adds what depends on both states.
+// describe fills in the fields of an entry that depend on both states.
 func (c *comparison) describe(e *Entry) {
 	if e.Refused == "" {
 		e.Held = c.held.path(e.Path).why
@@ -314,14 +314,14 @@ func (c *comparison) describe(e *Entry) {
 	now, okNow := c.content.read(e.After, maxText)
 	if e.Binary = !okOld || !okNow || isBinary(old) || isBinary(now); !e.Binary {
 		e.Added, e.Removed = countLines(old, now)
-		if up := c.entries[dirOf(e.Path)]; e.Before.Kind != "" || up == nil || up.Before.Kind != "" { // else all of it is new
+		if up := c.entries[dirOf(e.Path)]; e.Before.Kind != "" || up == nil || up.Before.Kind != "" { // in a new directory, all is new
 			e.note(marksOf(e.Path, old, now))
 		}
 	}
 }
 
-// inBareRepository reports whether a path is one of those by which git knows a repository, also without a name that says
-// so: git obeys the config of any it is called in.
+// inBareRepository reports whether a path is one of those by which git recognises a repository, whatever the
+// directory's name: git obeys the config of any repository that it is called in.
 func (c *comparison) inBareRepository(name string) bool {
 	dir, base := path.Split(name)
 	if !slices.Contains([]string{"head", "config", "objects", "refs", "commondir"}, trap.Fold(base)) || c.held.path(name).inGit {
@@ -330,7 +330,7 @@ func (c *comparison) inBareRepository(name string) bool {
 	return c.has(dir+"HEAD") && (c.has(dir+"objects") || c.has(dir+"commondir"))
 }
 
-// has reports whether a path is there once all is applied.
+// has reports whether a path exists once the whole set is applied.
 func (c *comparison) has(name string) bool {
 	if e := c.entries[name]; e != nil {
 		return e.After.Kind != ""
@@ -348,7 +348,7 @@ func (e *Entry) note(text string) {
 	}
 }
 
-// findRenames names for added files the removed ones with the same content: one of the same name first.
+// findRenames pairs added files with removed files of the same content, preferring one of the same base name.
 func findRenames(entries []Entry) {
 	removed := map[string][]int{}
 	for i, e := range entries {
@@ -368,7 +368,7 @@ func findRenames(entries []Entry) {
 	}
 }
 
-// bare removes the path from an error, which the message has already.
+// bare removes the path from an error, since the message already contains the path.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

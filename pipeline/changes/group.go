@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Group is one line of a list for people: an entry, or all that was added to a directory, or removed from it.
+// Group is one line of a list for people: an entry, or all paths that were added to or removed from a directory.
 type Group struct {
 	Path    string
 	Entries []Entry
 }
 
-// Groups returns the entries in their order, where more than limit of them are one group: those of a directory that was
-// added or removed, those that were added to a directory below the top or removed from it, and any number of a repository's
-// objects. An entry that is held, refused, stale or marked is a group of its own.
+// Groups returns the entries in their order. More than limit entries form one group if they are all below a directory
+// that was added or removed, or were all added to, or all removed from, a directory below the top. Objects of a
+// repository form one group at any number. An entry that is held, refused, stale or marked is a group of its own.
 func (s Set) Groups(limit int) (groups []Group) {
 	type key struct{ verb, dir string }
 	keys, counts := make([]key, len(s.Entries)), map[key]int{}
@@ -60,7 +60,7 @@ func (s Set) Groups(limit int) (groups []Group) {
 	return groups
 }
 
-// Verb is the letter by which git names a change: A is added, D removed, T of another kind, M changed otherwise.
+// Verb returns the letter by which git names a change: A is added, D removed, T of another kind, M changed otherwise.
 func (e Entry) Verb() string {
 	switch {
 	case e.Before.Kind == "":
@@ -73,7 +73,7 @@ func (e Entry) Verb() string {
 	return "M"
 }
 
-// String is for people: "A node_modules/ (1605 paths)", "M main.go".
+// String returns the group as text for people: "A node_modules/ (1605 paths)", "M main.go".
 func (g Group) String() string {
 	first, count := g.Entries[0], len(g.Entries)
 	if count == 1 {

@@ -13,34 +13,34 @@ import (
 var buildServers = strings.Fields(`jenkinsfile* azure-pipelines*.y*ml appveyor.y*ml bitbucket-pipelines.y*ml buildspec*.y*ml cloudbuild.y*ml codemagic.y*ml circle.yml
 	wercker.yml semaphore.yml`)
 
-// caches are hidden files that only their own tool reads, and that hold no commands beyond those of the code beside
-// them, which the same tool runs.
+// caches are hidden files that only their own tool reads. They hold no commands except those of the code beside them,
+// which the same tool runs.
 var caches = strings.Fields(`.pytest_cache .mypy_cache .ruff_cache .coverage .nyc_output node_modules/.bin node_modules/.package-lock.json node_modules/.cache
 	target/.rustc_info.json target/*/.fingerprint target/*/.cargo-*lock`)
 
-// packageFiles are hidden files of installed packages, whose linters and build servers look at the package alone: whoever
-// runs something of the project runs the code beside them anyway.
+// packageFiles are hidden files of installed packages. Linters and build servers read them only when they work on the
+// package itself, and a person who runs a program of the project runs the package's code anyway.
 var packageFiles = strings.Fields(`.github .circleci .travis.yml .appveyor.yml .coveralls.yml .codecov.yml .codeclimate.yml .eslint* .nyc* .npmignore .prettier*
 	.jshint* .jscs* .babelrc* .mocharc* .istanbul.yml .zuul.yml .airtap.yml .tap* .lint* .nvmrc .node-version .gitattributes .browserslistrc .changeset .release* .yarn*`)
 
-// gitData are the files of a repository that commits, fetches and merges write, and that run nothing. All others, such
-// as config and hooks, are held.
+// gitData are the files of a repository that commits, fetches and merges write, and that run nothing. All other files,
+// such as config and hooks, are held.
 var gitData = strings.Fields(`objects refs logs index HEAD ORIG_HEAD FETCH_HEAD MERGE_HEAD MERGE_MSG MERGE_MODE CHERRY_PICK_HEAD REVERT_HEAD AUTO_MERGE
 	SQUASH_MSG COMMIT_EDITMSG packed-refs shallow gc.log`)
 
-// verdict is why a path is held, "" if it is not, and what it lies in.
+// verdict says why a path is held, "" if it is not, and the kind of directory around it.
 type verdict struct {
 	why   string
 	cache bool   // it is, or is in, one of caches
 	pkgs  bool   // it is in node_modules
-	inGit bool   // it is, or is in, a repository's .git
-	git   string // its path in that
+	inGit bool   // it is, or is in, the .git of a repository
+	git   string // its path in .git
 }
 
-// judge holds the verdicts of directories: there may be 100,000 paths in them, of 2,000 names each.
+// judge caches the verdicts of directories: a directory may contain 100,000 paths, and a path 2,000 names.
 type judge map[string]verdict
 
-// heldBecause returns why a path is applied only when it is named, "" if it is not held.
+// heldBecause returns why a path is applied only when it is named, or "" if the path is not held.
 func heldBecause(name string) string { return judge{}.path(name).why }
 
 func (j judge) path(name string) verdict {
@@ -62,7 +62,7 @@ func (j judge) path(name string) verdict {
 	case up.cache, up.why != "":
 		return up
 	case trap.Fold(base) == ".git":
-		return verdict{inGit: true} // the directory alone runs nothing; a file of that name is held by the caller
+		return verdict{inGit: true} // the directory alone runs nothing; the caller holds a file of that name
 	}
 	words := lastWords(name)
 	if matches(caches, words) || up.pkgs && matches(packageFiles, words) {
@@ -77,7 +77,7 @@ func (j judge) path(name string) verdict {
 	return verdict{pkgs: up.pkgs || words[len(words)-1] == "node_modules"}
 }
 
-// lastWords returns as many of a path's last names as any name in the lists has.
+// lastWords returns the last names of a path, as many as the longest pattern in the lists has.
 func lastWords(name string) []string {
 	at := len(name)
 	for range 4 {
@@ -90,7 +90,7 @@ func lastWords(name string) []string {
 	return words
 }
 
-// matches reports whether the end of a path is one of names.
+// matches reports whether the last names of a path match one of the patterns in names.
 func matches(names, words []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		depth := strings.Count(n, "/") + 1
@@ -102,10 +102,10 @@ func matches(names, words []string) bool {
 	})
 }
 
-// heldInGit judges a path in a repository. Those of its submodules and linked worktrees have the same files.
+// heldInGit returns why a path in a repository is held. Submodules and linked worktrees contain the same files.
 func heldInGit(words []string) string {
 	for len(words) > 2 && (words[0] == "modules" || words[0] == "worktrees") {
-		// A submodule's name can have slashes: the first part that is one of a repository's files ends it.
+		// A submodule's name may contain slashes: it ends at the first part that is one of a repository's files.
 		end := slices.IndexFunc(words[2:], func(w string) bool { return slices.Contains(gitData, w) || w == "modules" })
 		if end < 0 {
 			break

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxIndex is the size of the largest index that is compared, in bytes.
+// maxIndex bounds the index files that are compared, in bytes.
 const maxIndex = 64 << 20
 
 // isIndex reports whether a path may be a repository's index, which any "git status" rewrites.
@@ -14,8 +14,8 @@ func isIndex(name string) bool {
 	return strings.Contains("/"+name, "/.git/") && strings.HasSuffix(name, "/index")
 }
 
-// sameIndex reports whether two indexes of git list the same files with the same content: the rest is what git has seen
-// of files on one machine, such as their times, which it looks at again. It knows the versions 2 and 3, with SHA-1.
+// sameIndex reports whether two indexes of git list the same files with the same content. The rest of an index, such as
+// file times, describes files on one machine, and git checks it again. sameIndex reads versions 2 and 3, with SHA-1.
 func sameIndex(a, b []byte) bool {
 	x, okX := indexed(a)
 	y, okY := indexed(b)
@@ -58,7 +58,8 @@ func indexed(b []byte) (files []byte, ok bool) {
 		if len(rest) == trailer {
 			return files, true
 		}
-		// Without an extension whose name has a small letter, the files are others: they are in a shared index.
+		// An extension whose name begins with a small letter changes the list of files: a shared index holds the
+		// others.
 		if len(rest) < extension+trailer || rest[0] < 'A' || rest[0] > 'Z' ||
 			uint64(binary.BigEndian.Uint32(rest[4:])) > uint64(len(rest)-extension-trailer) {
 			return nil, false

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// What git on the host does to its index when it only looks is no conflict.
+// A refresh of the index by git on the host is not a conflict.
 func TestIndex(t *testing.T) {
 	git := hosttest.Program(t, "git")
 	p := newProject(t, map[string]string{"a": "1", "dir/b": "2", "c": "3"})

@@ -11,19 +11,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// step changes one path from a state to another. A path may have several, one after the other.
+// step changes one path from one state to another. A path may have several consecutive steps.
 type step struct {
 	Path     name      `json:"path"`
 	From     State     `json:"from"`
 	To       State     `json:"to"`
-	Modified time.Time `json:"modified,omitzero"` // of what is put there
-	Was      time.Time `json:"was,omitzero"`      // of what is there before
+	Modified time.Time `json:"modified,omitzero"` // of the new file
+	Was      time.Time `json:"was,omitzero"`      // of the file there before
 
-	old  fs.FileInfo // what the state From was read of; nil after a kill
+	old  fs.FileInfo // the file of which the state From was read; nil after a kill
 	done bool
 }
 
-// reverse returns the steps that lead back.
+// reverse returns the steps that undo steps, the last first.
 func reverse(steps []step) []step {
 	back := make([]step, len(steps))
 	for i, s := range steps {
@@ -32,24 +32,24 @@ func reverse(steps []step) []step {
 	return back
 }
 
-// journal is on the disk while the steps of a set are done. Without steps, files are being staged.
+// journal is on the disk while the steps of a set are performed. Without steps, files are being staged.
 type journal struct {
-	Token  string `json:"token"`  // which the set has once all is done
-	Status string `json:"status"` // that the set has then
+	Token  string `json:"token"`  // the set's token once all steps are done
+	Status string `json:"status"` // the set's status once all steps are done
 	Steps  []step `json:"steps"`
-	Record []step `json:"record"` // those of former applies
+	Record []step `json:"record"` // the steps of former applies
 }
 
 const (
 	journalName = "journal.json"
-	recordName  = "applied.json" // the steps that an undo goes back
+	recordName  = "applied.json" // the steps that an undo reverses
 	headerName  = "set.json"
 	entriesName = "entries.json"
 	contentName = "content"
 	fileKind    = "changes" // of temporary files, for statefile
 )
 
-// readJSON leaves v as it is where the file is missing.
+// readJSON reads a file into v, and leaves v as it is if the file is missing.
 func readJSON(dir, file string, v any) error {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func writeJSON(dir, file string, v any) error {
 	return statefile.Replace(filepath.Join(dir, file), fileKind, b, 0o600)
 }
 
-// removeFile removes a file that may be missing, for good.
+// removeFile removes a file durably. A missing file is not an error.
 func removeFile(dir, file string) error {
 	if err := os.Remove(filepath.Join(dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -20,7 +20,7 @@ var killed = struct{ before, after map[string]string }{
 	map[string]string{"a": "one", "b": "!", "d": "!", "l": "-> b", "x": "5", "file/now/a": "dir", "dir": "file", "n/o": "8", "n/p/q": "9"},
 }
 
-// TestMain is also the child that applies, or undoes, and dies at a point of it.
+// TestMain is also the child process that applies or undoes a set, and is killed at one point.
 func TestMain(m *testing.M) {
 	verb := os.Getenv("CHANGES_TEST_CHILD")
 	if verb == "" {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child runs this program again, and reports whether it was killed before it came to its end.
+// child runs this program again, and reports whether the child was killed before its end.
 func (p *project) child(verb string, point int) bool {
 	p.t.Helper()
 	cmd := hosttest.Role(p.t.(*testing.T), "")
@@ -65,7 +65,7 @@ func (p *project) child(verb string, point int) bool {
 	return err != nil
 }
 
-// A kill at any point of an apply, and of the recovery from that, leaves the old or the new tree, and no stage.
+// A kill at any point of an apply, and of the recovery after it, leaves the old or the new tree, and no stage.
 func TestKill(t *testing.T) {
 	for _, verb := range []string{"apply", "undo", "apply plainly", "undo plainly"} {
 		outcomes := map[string]int{}
@@ -99,7 +99,7 @@ func TestKill(t *testing.T) {
 			if err != nil || set.Status == StatusApplying {
 				t.Errorf("%s killed at %d: %v, %s", verb, point, err, set.Status)
 			}
-			if treeOf(t, p.host) == old { // all can be done once more
+			if treeOf(t, p.host) == old { // the same apply works again
 				if undoes {
 					p.undo()
 				} else {

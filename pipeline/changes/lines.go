@@ -8,10 +8,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
-// maxText is the size of the largest file whose lines are compared, in bytes.
+// maxText bounds the files whose lines are compared, in bytes.
 const maxText = 8 << 20
 
-// isBinary reports what git takes for binary, and what is too large to compare.
+// isBinary reports whether git treats a content as binary, or the content is too large to compare.
 func isBinary(b []byte) bool {
 	return len(b) > maxText || bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0
 }
@@ -19,10 +19,10 @@ func isBinary(b []byte) bool {
 // edit replaces the lines a to aEnd of one text by the lines b to bEnd of another; lines count from 0.
 type edit struct{ a, aEnd, b, bEnd int }
 
-// edits returns what leads from one text to another, in order.
+// edits returns the edits that change one text into another, in order.
 func edits(before, after []byte) (all []edit) {
 	text := diff.Unified("a", string(before), "b", string(after))
-	var a, b int // the lines that come next
+	var a, b int // the next lines
 	changing := false
 	for line := range strings.Lines(strings.TrimPrefix(text, "--- a\n+++ b\n")) {
 		if line[0] == '-' || line[0] == '+' {
@@ -47,14 +47,14 @@ func edits(before, after []byte) (all []edit) {
 	return all
 }
 
-// firstLine returns the first line of a hunk "@@ -12,3 +14,2 @@" in one of the texts, from 0.
+// firstLine returns the first line of a hunk "@@ -12,3 +14,2 @@" in one of the texts; lines count from 0.
 func firstLine(hunk string, sign string) int {
 	_, rest, _ := strings.Cut(hunk, sign)
 	rest, _, _ = strings.Cut(rest, " ")
 	first, count, several := strings.Cut(rest, ",")
 	n, _ := strconv.Atoi(first)
 	if several && count == "0" {
-		return n // the line before
+		return n // of an empty range, git names the line before
 	}
 	return n - 1
 }

@@ -57,8 +57,8 @@ func openStore(t testing.TB, dir string) *Store {
 	return s
 }
 
-// putFile writes a file, a directory for "/", a link for "-> target", and removes for "!"; "+x " before a text makes it
-// executable.
+// putFile writes a file, a directory for "/", or a link for "-> target", and removes the path for "!". "+x " before the
+// text makes a file executable.
 func putFile(t testing.TB, dir, name, text string) {
 	t.Helper()
 	full := filepath.Join(dir, name)
@@ -94,7 +94,7 @@ func putFile(t testing.TB, dir, name, text string) {
 	}
 }
 
-// edit does what a program does in the workspace.
+// edit makes a program's changes in the workspace.
 func (p *project) edit(files map[string]string) *project {
 	p.t.Helper()
 	for _, name := range sortedKeys(files) {
@@ -120,7 +120,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// changes lists all of the workspace, and what is removed from it, as a backend does that copies.
+// changes lists the whole workspace and the paths removed from it, like a backend that works on a copy.
 func (p *project) changes(ctx context.Context, f func(backends.Change) error) error {
 	err := filepath.WalkDir(p.work, func(full string, d fs.DirEntry, err error) error {
 		if err != nil || full == p.work {
@@ -190,7 +190,7 @@ func (p *project) undo() {
 	}
 }
 
-// tree lists a directory: names, modes, contents and times of files.
+// treeOf lists a directory: names, modes, contents and times of files.
 func treeOf(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -224,7 +224,7 @@ func treeOf(t testing.TB, dir string) string {
 	return b.String()
 }
 
-// wantTree compares the host's directory with what treeOf returned.
+// wantTree compares the host's directory with a listing of treeOf.
 func (p *project) wantTree(when, want string) {
 	p.t.Helper()
 	if got := treeOf(p.t, p.host); got != want {

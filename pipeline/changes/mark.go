@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// marksOf returns what a person should notice about a file that changed: the commands in it that are other ones now.
+// marksOf returns a warning to the reviewer about a changed file: the names of commands in it that are new or
+// different.
 func marksOf(name string, before, after []byte) string {
 	var word string
 	var commands func([]byte) map[string]string
@@ -41,7 +42,7 @@ func marksOf(name string, before, after []byte) string {
 
 func scripts(b []byte) map[string]string {
 	var p struct{ Scripts map[string]string }
-	_ = json.Unmarshal(b, &p) // what npm can't read it does not run
+	_ = json.Unmarshal(b, &p) // npm runs nothing of a file that it can't parse
 	return p.Scripts
 }
 

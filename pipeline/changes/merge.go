@@ -2,8 +2,8 @@ package changes
 
 import "bytes"
 
-// merge applies what changed from base to each of two texts to base, as "git merge-file" does. It returns false where
-// both changed the same lines, or lines with none between, to something different.
+// merge applies to base both the change from base to ours and the one to theirs, as "git merge-file" does. It returns
+// false if both changed the same or adjacent lines to different text.
 func merge(base, ours, theirs []byte) ([]byte, bool) {
 	if isBinary(base) || isBinary(ours) || isBinary(theirs) {
 		return nil, false

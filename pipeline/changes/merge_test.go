@@ -33,7 +33,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// texts makes three texts of few different lines.
+// texts makes three texts of a few different lines.
 func texts(b []byte) (all [3][]byte) {
 	for i, c := range b {
 		line := []byte{'a' + c%7, '\n'}
@@ -49,7 +49,7 @@ func texts(b []byte) (all [3][]byte) {
 	return all
 }
 
-// Edits lead from one text to the other, and merging with an unchanged text is the other.
+// The edits change one text into the other, and a merge with an unchanged text returns the other text.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte("some bytes of which lines are made"))
 	f.Add([]byte{})
@@ -73,7 +73,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// What is merged here is merged by git in the same way.
+// git merges the same texts to the same result.
 func TestMergeAsGit(t *testing.T) {
 	git := hosttest.Program(t, "git")
 	dir, merged := t.TempDir(), 0

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// pack is a file with the contents of a set, each once and behind its hash and size: one file is on the disk sooner
-// than thousands.
+// pack is a file with the contents of a set, each content once and after its hash and size: syncing one file takes less
+// time than syncing thousands.
 type pack struct {
 	f    *os.File
 	at   map[string]extent // by SHA-256
@@ -26,7 +26,7 @@ const headSize = sha256.Size + 8
 
 var errTooLarge = errors.New("larger than what may be stored")
 
-// openPack opens a pack, or makes it where it is missing.
+// openPack opens a pack, or creates it if it is missing.
 func openPack(name string, maxBytes int64) (*pack, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -43,7 +43,7 @@ func openPack(name string, maxBytes int64) (*pack, error) {
 		}
 		size := int64(binary.BigEndian.Uint64(p.head[sha256.Size:]))
 		if size < 0 || size > info.Size()-p.end-headSize || p.head == [headSize]byte{} {
-			break // a kill interrupted what was being added: nothing depends on it
+			break // a kill interrupted the last write: nothing depends on it
 		}
 		p.at[hex.EncodeToString(p.head[:sha256.Size])] = extent{p.end + headSize, size}
 		p.end += headSize + size
@@ -53,13 +53,13 @@ func openPack(name string, maxBytes int64) (*pack, error) {
 
 func (p *pack) Close() error { return p.f.Close() }
 
-// writer is where content is added that is not known yet.
+// writer adds content whose size and hash are not known yet.
 type writer struct {
 	p    *pack
 	size int64
 }
 
-// writer begins new content, which counts only once it is committed.
+// writer begins new content, which is part of the pack only once it is committed.
 func (p *pack) writer() (*writer, error) {
 	_, err := p.f.WriteAt(make([]byte, headSize), p.end)
 	return &writer{p: p}, err
@@ -74,10 +74,10 @@ func (w *writer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// room returns how many bytes the next content may have.
+// room returns the maximum size of the next content in bytes.
 func (p *pack) room() int64 { return p.max - p.end - headSize }
 
-// commit adds what was written under its hash.
+// commit adds the written content under its hash.
 func (w *writer) commit(sum string) error {
 	p := w.p
 	if _, has := p.at[sum]; has {
@@ -97,7 +97,7 @@ func (w *writer) commit(sum string) error {
 	return nil
 }
 
-// truncate removes what was added behind a former end.
+// truncate removes the contents behind a former end.
 func (p *pack) truncate(end int64) error {
 	for sum, e := range p.at {
 		if e.start >= end {
@@ -108,10 +108,10 @@ func (p *pack) truncate(end int64) error {
 	return p.f.Truncate(end)
 }
 
-// finish removes what is not committed, and puts the pack on the disk.
+// finish removes content that is not committed, and syncs the pack to the disk.
 func (p *pack) finish() error { return errors.Join(p.f.Truncate(p.end), p.f.Sync()) }
 
-// add stores a content that is in memory, and returns its state as far as that is known.
+// add stores a content from memory, and returns its state: kind, size and hash.
 func (p *pack) add(content []byte) (State, error) {
 	sum := sha256.Sum256(content)
 	s := State{Kind: File, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
@@ -125,13 +125,13 @@ func (p *pack) add(content []byte) (State, error) {
 	return s, err
 }
 
-// has reports whether a content is stored. An empty one always is.
+// has reports whether a content is stored. Empty content always is.
 func (p *pack) has(s State) bool {
 	_, has := p.at[s.SHA256]
 	return has || s.Size == 0
 }
 
-// copy writes the content of a file to w, and fails if that is damaged.
+// copy writes the content of a file to w, and fails if the stored content is damaged.
 func (p *pack) copy(ctx context.Context, w io.Writer, s State) error {
 	if !p.has(s) {
 		return errors.New("its content is not stored")
@@ -144,7 +144,7 @@ func (p *pack) copy(ctx context.Context, w io.Writer, s State) error {
 	return err
 }
 
-// read returns the content of a file in memory, or false where it is larger than max or not stored.
+// read returns the content of a file in memory, or false if the content is larger than maxBytes or not stored.
 func (p *pack) read(s State, maxBytes int64) ([]byte, bool) {
 	if s.Kind != File || s.Size > maxBytes || !p.has(s) {
 		return nil, s.Kind == ""

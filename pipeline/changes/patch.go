@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"compress/zlib"
 	"context"
-	"crypto/sha1" // git's names of contents
+	"crypto/sha1" // git names contents by SHA-1
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,17 +16,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
-// collapsed is how many paths of one group a diff of a whole set lists one by one.
+// collapsed is the size of the largest group whose paths a diff of a whole set lists one by one.
 const collapsed = 200
 
-// Diff writes what a set changes below some paths, or all of it, as git does. Refused paths are left out, and
-// directories, which git does not know; without paths, a large group is one line. Names and contents are the program's: who shows them to a person or a model
-// redacts them and writes out what is hidden in them.
+// Diff writes the changes of a set below some paths, or all of them, in git's format. It leaves out refused paths, and
+// directories, which git does not track. If no paths are given, a large group is one line. Names and contents come from
+// the program: before a person or a model sees them, the caller redacts them and escapes their invisible characters.
 func (s *Store) Diff(w io.Writer, set Set, paths []string) error {
 	return s.patch(w, set, paths, false)
 }
 
-// Export is Diff with all contents, also of binary files, for "git apply".
+// Export is Diff with all contents, including those of binary files, for "git apply".
 func (s *Store) Export(w io.Writer, set Set, paths []string) error {
 	return s.patch(w, set, paths, true)
 }
@@ -89,7 +89,7 @@ type patch struct {
 	contents bool
 }
 
-// entry writes one entry; from is the one that it was renamed from, if it was.
+// entry writes one entry; from is the entry that it was renamed from, if any.
 func (p patch) entry(e, from Entry) error {
 	before, after := blobOf(e.Before), blobOf(e.After)
 	switch {
@@ -98,7 +98,7 @@ func (p patch) entry(e, from Entry) error {
 		return nil
 	case before.mode == "" && after.mode == "", before == after:
 		return nil
-	case before.mode != "" && after.mode != "" && before.kind != after.kind: // git has two patches for this
+	case before.mode != "" && after.mode != "" && before.kind != after.kind: // git writes two patches for a change of kind
 		if err := p.file(e.Path, before, blob{}, e.Binary); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (p patch) entry(e, from Entry) error {
 	return p.file(e.Path, before, after, e.Binary)
 }
 
-// blob is a file or link as git has it.
+// blob is a file or link in git's terms.
 type blob struct {
 	kind, mode string
 	state      State
@@ -180,7 +180,7 @@ func (p patch) file(full string, before, after blob, isBinary bool) error {
 	return errors.Join(p.literal(after), p.literal(before))
 }
 
-// padName ends a name with spaces as git does, which otherwise takes what is behind the space for a time.
+// padName pads a name with spaces as git does, which otherwise reads the text behind a space as a time.
 func padName(name string) string {
 	if strings.Contains(name, " ") && name != "/dev/null" {
 		return name + "\t"
@@ -214,7 +214,7 @@ func (b blob) size() int64 {
 	return b.state.Size
 }
 
-// hash returns git's name of a content.
+// hash returns the hash by which git names a content.
 func (p patch) hash(b blob) (string, error) {
 	if b.kind == "" {
 		return strings.Repeat("0", 2*sha1.Size), nil
@@ -225,7 +225,7 @@ func (p patch) hash(b blob) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), err
 }
 
-// literal writes a content as it is in git's binary patches.
+// literal writes a content in the format of git's binary patches.
 func (p patch) literal(b blob) error {
 	fmt.Fprintf(p.out, "literal %d\n", b.size())
 	lines := &base85{out: p.out}
@@ -236,7 +236,8 @@ func (p patch) literal(b blob) error {
 	return err
 }
 
-// base85 writes lines of at most 52 bytes, each behind a letter for their number, four bytes as five digits.
+// base85 writes lines of at most 52 bytes, each behind a letter for their number, and encodes four bytes as five
+// digits.
 type base85 struct {
 	out  *bufio.Writer
 	line [52]byte

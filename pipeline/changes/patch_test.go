@@ -12,7 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// git apply makes of the exported patch what Apply makes, as far as git knows it, and takes it back.
+// "git apply" of the exported patch has the same result as Apply, except for states that git does not track, and "git
+// apply -R" reverses it.
 func TestExport(t *testing.T) {
 	git := hosttest.Program(t, "git")
 	noise := make([]byte, 100_000)
@@ -61,7 +62,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// gitTree is what git sees of a tree: no times, and no empty directories.
+// gitTree lists a tree as git tracks it: without times and empty directories.
 func gitTree(t *testing.T, dir string) string {
 	var lines []string
 	all := strings.Split(untimed(treeOf(t, dir)), "\n")

@@ -31,13 +31,13 @@ func (w *worker) close() {
 	w.content.Close()
 }
 
-// perform stages, writes the journal, does its steps, and records that.
+// perform stages the new files, writes the journal, performs its steps, and records the result.
 func (s *Store) perform(w *worker, h header, j journal) error {
 	dir := s.path(h.ID)
 	w.steps = j.Steps
 	err := w.content.finish()
 	if err == nil {
-		err = s.writeJournal(w, dir, journal{}) // so that a stage is found after a kill
+		err = s.writeJournal(w, dir, journal{}) // an empty journal marks the set, so that recovery after a kill finds the stage
 	}
 	if err == nil {
 		err = w.openStage(true)
@@ -54,7 +54,7 @@ func (s *Store) perform(w *worker, h header, j journal) error {
 		err = s.writeJournal(w, dir, j)
 	}
 	if err == nil {
-		w.tree.reset() // it was planned a while ago
+		w.tree.reset() // time has passed since the plan
 		err = w.run()
 	}
 	if _, half := errors.AsType[*halfway](err); half {
@@ -73,7 +73,7 @@ func (s *Store) writeJournal(w *worker, dir string, j journal) error {
 	return writeJSON(dir, journalName, j)
 }
 
-// finish records that all steps of a journal are done. It may be called again after a kill.
+// finish records that all steps of a journal are done. After a kill, finish may be called again.
 func (s *Store) finish(w *worker, h header, j journal) error {
 	dir := s.path(h.ID)
 	err := w.tree.at("sync")
@@ -103,7 +103,7 @@ func (s *Store) finish(w *worker, h header, j journal) error {
 	return s.cleanUp(w, dir)
 }
 
-// cleanUp removes what a journal needs, and then the journal.
+// cleanUp removes the stage, and then the journal that leads to it.
 func (s *Store) cleanUp(w *worker, dir string) error {
 	err := w.removeStage()
 	if err == nil {

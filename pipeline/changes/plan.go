@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// plan chooses the entries of a set that an apply is about, and makes steps of them.
+// plan chooses the entries of a set for an apply, and makes steps of them.
 type plan struct {
 	ctx       context.Context
 	o         ApplyOptions
@@ -18,7 +18,7 @@ type plan struct {
 	entries   []Entry
 	chosen    []bool
 	by        map[string]int  // entries by path
-	named     map[string]bool // the paths of o; true once an entry is one, or lies in it
+	named     map[string]bool // the paths of o; true once a path matches an entry
 	steps     []step
 	conflicts []Conflict
 	merged    []string
@@ -50,8 +50,8 @@ func covers(named, name string) bool {
 	return named == "." || named == name || strings.HasPrefix(name, named+"/")
 }
 
-// isNamed reports whether an entry is named, or lies in a directory that is, and whether it is applied although it is
-// held: if it is named itself, or with a directory that is held, too. Who names a project does not name the hooks in it.
+// isNamed reports whether an entry is named or lies in a named directory. An entry that is held is released if it is
+// named itself, or together with a directory that is held, too. Naming a project does not name the hooks in it.
 func (p *plan) isNamed(e Entry) (named, released bool) {
 	if len(p.named) == 0 {
 		return true, p.o.Held
@@ -83,8 +83,9 @@ func (p *plan) choose() {
 			p.chosen[i] = true
 		}
 	}
-	needed := map[string]bool{} // directories that something chosen lies in
-	// A directory is removed only with all that is in it, and made with what is chosen in it.
+	needed := map[string]bool{} // directories that contain a chosen entry
+	// A directory is removed only together with all its content, and created together with the chosen part of its
+	// content.
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		e := p.entries[i]
 		if up, ok := p.by[dirOf(e.Path)]; ok && p.entries[up].Refused == "" && !p.entries[up].Applied {
@@ -100,8 +101,8 @@ func (p *plan) choose() {
 	p.left = slices.DeleteFunc(p.left, func(c Conflict) bool { return needed[c.Path] })
 }
 
-// build makes the steps: directories that are to be written in become writable, what goes is removed from the leaves
-// upwards, what comes is put in place from the root downwards, and directories get their last mode.
+// build makes the steps: the first make directories writable, the next remove paths from the leaves upwards, others put
+// new files in place from the root downwards, and the last give directories their final mode.
 func (p *plan) build() error {
 	var first, removals, puts, last []step
 	for i, e := range p.entries {
@@ -144,7 +145,7 @@ func (p *plan) build() error {
 	return p.check()
 }
 
-// resolve compares an entry with what is there now, and returns what is to be done, nil for nothing.
+// resolve compares an entry with the host's present state, and returns the step that is needed, nil for none.
 func (p *plan) resolve(e Entry) (*step, error) {
 	now, info, err := p.tree.state(p.ctx, e.Path)
 	if err != nil {
@@ -183,7 +184,8 @@ func (p *plan) resolve(e Entry) (*step, error) {
 	return nil, nil
 }
 
-// mergeInto makes To what both sides changed. What the program saw is not known where the host changed it meanwhile.
+// mergeInto sets To to the merge of both sides' changes. It refuses a stale entry: nobody knows which content of the
+// host the program saw.
 func (p *plan) mergeInto(s *step, e Entry) bool {
 	base, okBase := p.content.read(e.Before, maxText)
 	theirs, okTheirs := p.content.read(e.After, maxText)
@@ -213,8 +215,7 @@ func (p *plan) mergeInto(s *step, e Entry) bool {
 	return err == nil
 }
 
-// isSameIndex reports whether git on the host has done no more to its index than to look at the files again, and stores
-// what is there now.
+// isSameIndex reports whether git on the host only refreshed its index, and stores the present index.
 func (p *plan) isSameIndex(s *step, want State) bool {
 	if !isIndex(string(s.Path)) || s.From.Kind != File || want.Kind != File || s.From.Mode != want.Mode || s.From.Size > maxIndex ||
 		p.keep(s) != nil {
@@ -225,7 +226,7 @@ func (p *plan) isSameIndex(s *step, want State) bool {
 	return okNow && okWas && sameIndex(now, was)
 }
 
-// keep stores what is there now, so that an undo can give it back.
+// keep stores the host's present content, so that an undo can restore it.
 func (p *plan) keep(s *step) error {
 	if s.From.Kind != File || p.content.has(s.From) {
 		return nil
@@ -245,14 +246,14 @@ func (p *plan) keep(s *step) error {
 	return w.commit(now.SHA256)
 }
 
-// check adds the conflicts of steps with what is around them.
+// check adds the conflicts between steps and the directories around them.
 func (p *plan) check() error {
 	top, err := mountOf(p.tree.top)
 	if err != nil {
 		return err
 	}
 	made, gone := map[string]bool{}, map[string]bool{}
-	checked := map[string]string{".": ""} // directories, and what is wrong with them
+	checked := map[string]string{".": ""} // by directory, why no step may write there
 	for _, s := range p.steps {
 		full := string(s.Path)
 		dir := dirOf(full)
@@ -291,7 +292,7 @@ func (p *plan) checkDir(dir, top string) (string, error) {
 	return "", err
 }
 
-// checkEmpty returns why a directory can't be removed once what is gone is gone.
+// checkEmpty returns why a directory can't be removed after the removal of the paths in gone.
 func (p *plan) checkEmpty(dir, top string, gone map[string]bool) string {
 	d, err := p.tree.dir(dir)
 	if err == nil {

@@ -14,24 +14,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Proposal is what a program leaves.
+// Proposal is the result of a program's work on a directory.
 type Proposal struct {
 	ID        string // of the run: letters and digits
 	Namespace string
 	Session   string
-	Dir       string    // the host's, absolute and without links
-	Began     time.Time // see Began; before the program saw the directory
+	Dir       string    // of the host, absolute and without links
+	Began     time.Time // from the function Began, before the program saw the directory
 	Changes   func(context.Context, func(backends.Change) error) error
-	Secret    func(io.Reader) (found bool, err error) // looks for a leased secret in the content of a file; nil finds none
-	Redact    func(string) string                     // removes leased secrets from names; nil: none
+	Secret    func(io.Reader) (found bool, err error) // searches the content of a file for a leased secret; nil finds none
+	Redact    func(string) string                     // removes leased secrets from names; nil removes none
 	MaxBytes  int64                                   // of the contents before and after; 0 is DefaultMaxSetBytes
 }
 
 // DefaultMaxSetBytes is the default of Proposal.MaxBytes.
 const DefaultMaxSetBytes = 2 << 30
 
-// Propose compares what a program left with the host's directory, and stores the difference. Where there is none, the
-// set has no entries and is not stored.
+// Propose compares a program's view with the host's directory, and stores the difference. If there is none, the set has
+// no entries and is not stored.
 func (s *Store) Propose(ctx context.Context, p Proposal) (set Set, err error) {
 	if !validID(p.ID) || !filepath.IsAbs(p.Dir) {
 		return set, fmt.Errorf("propose changes: %q of %q: the id or the directory is not valid", p.ID, p.Dir)
@@ -93,7 +93,7 @@ func (s *Store) appliedStates(p Proposal) (map[string]State, error) {
 	}
 	sets, err := s.List(Filter{Namespace: p.Namespace, Session: p.Session, Dir: p.Dir, Status: StatusApplied})
 	states := map[string]State{}
-	for _, set := range slices.Backward(sets) { // the newest counts
+	for _, set := range slices.Backward(sets) { // the newest set decides
 		full, err := s.Get(set.ID)
 		if err != nil {
 			return nil, err

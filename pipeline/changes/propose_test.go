@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// leave proposes changes that no program here can make.
+// leave proposes changes that no program of this test can make.
 func (p *project) leave(all ...backends.Change) Set {
 	p.t.Helper()
 	proposal := p.proposal("01SET")
@@ -42,7 +42,7 @@ func (p *project) leave(all ...backends.Change) Set {
 	return set
 }
 
-// zeros is a file without an end.
+// zeros is an endless file.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) {
@@ -160,7 +160,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A repository needs no name that says so, and may come in several sets.
+// git recognises a repository of any name, and its files may come in several sets.
 func TestBareRepository(t *testing.T) {
 	p := newProject(t, map[string]string{"later/config": "[core]", "later/objects": "/"}).
 		edit(map[string]string{"lib/HEAD": "ref: refs/heads/main", "lib/config": "[core]\nfsmonitor = evil", "lib/objects": "/",
@@ -194,7 +194,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What comes back from the disk, and from JSON, is what was proposed, whatever the names are.
+// A set that is read back from the disk, or from JSON, equals the proposed one, with names of any bytes.
 func TestStored(t *testing.T) {
 	p := newProject(t, map[string]string{"old\xff": "some content"}).
 		edit(map[string]string{"old\xff": "!", "new\xfe": "some content", `"quoted"`: "-> \xff\"", "b": "\x00", "c": "1\n2\n"})

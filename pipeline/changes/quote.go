@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// name is a text of any bytes in JSON: one that is not UTF-8, or begins with a quotation mark, is quoted as in Go, so
-// that what is read is what was written.
+// name is a text of any bytes in JSON. A text that is not UTF-8, or begins with a quotation mark, is quoted as in Go,
+// so that a reader gets the same bytes that were written.
 type name string
 
 func (n name) MarshalText() ([]byte, error) {
@@ -31,7 +31,7 @@ func (n *name) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// The types without methods, whose names are replaced by those of the type name.
+// These types have no methods. In them, fields that may contain any bytes have the type name instead of string.
 type (
 	plainState State
 	plainEntry Entry
@@ -68,7 +68,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// quoteName returns a name as git writes it in patches: between quotation marks if it has control characters, quotation
+// quoteName returns a name as git writes it in patches: in quotation marks if it contains control characters, quotation
 // marks, backslashes, or bytes that are not ASCII.
 func quoteName(s string) string {
 	plain := true

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Recover finishes what a kill or an error interrupted: all steps are done, or where the host has changed meanwhile,
-// none. What another process is busy with is left to that.
+// Recover completes the changes that a kill or an error interrupted: it performs all steps or, if the host has changed
+// meanwhile, none. It skips a directory that another process has locked.
 func (s *Store) Recover(ctx context.Context) error {
 	sets, err := s.List(Filter{Status: StatusApplying})
 	for _, set := range sets {
@@ -64,7 +64,7 @@ func (s *Store) recoverSet(ctx context.Context, id string) (err error) {
 	if err := w.locate(); err != nil {
 		return err
 	}
-	if w.stage == nil { // somebody removed it: what is done stays
+	if w.stage == nil { // somebody removed the stage: the steps that are done stay
 		j.Steps = slices.DeleteFunc(w.steps, func(st step) bool { return !st.done })
 		w.steps = j.Steps
 	}
@@ -81,8 +81,8 @@ func (s *Store) recoverSet(ctx context.Context, id string) (err error) {
 	return errors.Join(err, s.cleanUp(w, s.path(id)))
 }
 
-// locate finds out which steps are done. A path is in the state that its last step has left; where somebody has changed
-// it since, its first step fails, and all others are taken back.
+// locate finds out which steps are done: a path is in the state after its last completed step. If somebody has changed
+// a path since, its first step fails, and all other steps are rolled back.
 func (w *worker) locate() error {
 	if err := w.finishExchanges(); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (w *worker) locate() error {
 	return nil
 }
 
-// finishExchanges ends exchanges that were interrupted where a file system has no exchange.
+// finishExchanges completes interrupted exchanges on file systems without an atomic exchange.
 func (w *worker) finishExchanges() error {
 	if w.stage == nil {
 		return nil

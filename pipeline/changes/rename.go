@@ -25,7 +25,8 @@ func placeIn(dir *os.Root, dirName, base string) place {
 	return place{dir, base, path.Join(dirName, base)}
 }
 
-// exchange gives two files each other's names. Where the file system can't, the one that is at to is at spare between.
+// exchange gives two files each other's names. If the file system has no such call, the file at to has the name spare
+// for a moment.
 func (t *tree) exchange(from, to, spare place) error {
 	if !t.plain {
 		if err := exchangeNames(from, to); !errors.Is(err, errors.ErrUnsupported) {
@@ -48,7 +49,7 @@ func (t *tree) exchange(from, to, spare place) error {
 	return t.move(spare, from)
 }
 
-// move gives a file a name that nothing has: fs.ErrExist is its error where something has.
+// move renames a file to a free name. The error is fs.ErrExist if the name is in use.
 func (t *tree) move(from, to place) error {
 	if !t.plain {
 		if err := renameNew(from, to); !errors.Is(err, errors.ErrUnsupported) {

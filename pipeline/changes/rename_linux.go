@@ -18,7 +18,7 @@ func renameNew(from, to place) error { return renameat2(from, to, unix.RENAME_NO
 
 func (t *tree) rename(from, to place) error { return renameat2(from, to, 0) }
 
-// renameat2 fails with errors.ErrUnsupported where the kernel or the file system does not know the flags.
+// renameat2 fails with errors.ErrUnsupported if the kernel or the file system does not know the flags.
 func renameat2(from, to place, flags uint) error {
 	x, err := from.dir.Open(".")
 	if err != nil {
@@ -37,7 +37,7 @@ func renameat2(from, to place, flags uint) error {
 	return err
 }
 
-// chmod sets the permission bits of the file that info was read of, and of no other. Its other bits stay.
+// chmod sets the permission bits of the file that info describes, and of no other file. It does not change other bits.
 func chmod(p place, info fs.FileInfo, mode uint32) error {
 	dir, err := p.dir.Open(".")
 	if err != nil {
@@ -61,7 +61,7 @@ func chmod(p place, info fs.FileInfo, mode uint32) error {
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) // fchmod(2) refuses O_PATH
 }
 
-// syncAll puts all of the tree's file system on the disk: one call for thousands of files.
+// syncAll syncs the tree's whole file system to the disk: one call for thousands of files.
 func (t *tree) syncAll() error {
 	f, err := t.top.Open(".")
 	if err != nil {
@@ -71,10 +71,10 @@ func (t *tree) syncAll() error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// syncStaged has nothing to do: see syncAll.
+// syncStaged does nothing: syncAll syncs the file.
 func syncStaged(*os.File) error { return nil }
 
-// changeTime returns when a file was last changed, which its owner can't set.
+// changeTime returns a file's ctime, which the owner of the file can't set.
 func changeTime(info fs.FileInfo) time.Time {
 	st := info.Sys().(*syscall.Stat_t)
 	return time.Unix(st.Ctim.Unix())
@@ -92,8 +92,9 @@ func mountOf(dir *os.Root) (string, error) {
 	return fmt.Sprint(st.Dev_major, st.Dev_minor, st.Mnt_id), err
 }
 
-// inherit gives a staged file the owner and group of the one that it replaces, and a new one in root's hands, or below
-// a directory whose group its files get, those of its directory. What is not permitted stays as it is.
+// inherit gives a staged file the owner and group of the file that it replaces. A new file gets the owner and group of
+// its directory if this process is root, and the group if the directory has the set-group-ID bit. A change that is not
+// permitted is left out.
 func inherit(stage *os.Root, base string, old, parent fs.FileInfo) {
 	uid, gid := -1, -1
 	if st, ok := sysOf(old); ok {

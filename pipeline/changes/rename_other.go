@@ -15,7 +15,7 @@ func renameNew(from, to place) error { return errors.ErrUnsupported }
 
 func (t *tree) rename(from, to place) error { return t.top.Rename(from.full, to.full) }
 
-// chmod sets the permission bits of the file that info was read of.
+// chmod sets the permission bits of the file that info describes.
 func chmod(p place, info fs.FileInfo, mode uint32) error {
 	now, err := p.dir.Lstat(p.base)
 	if err == nil && !os.SameFile(info, now) {
@@ -27,12 +27,12 @@ func chmod(p place, info fs.FileInfo, mode uint32) error {
 	return p.dir.Chmod(p.base, fs.FileMode(mode))
 }
 
-// syncAll has nothing to do: each staged file was put on the disk.
+// syncAll does nothing: each staged file is already synced.
 func (t *tree) syncAll() error { return nil }
 
 func syncStaged(f *os.File) error { return f.Sync() }
 
-// changeTime returns when a file was last written to: the time of other changes is not known everywhere.
+// changeTime returns the time of the last write: not every system has the time of other changes.
 func changeTime(info fs.FileInfo) time.Time { return info.ModTime() }
 
 func mountOf(*os.Root) (string, error) { return "", nil }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// run does all steps that are not done, or none: where one fails, those before it are done backwards.
+// run performs all steps that are not done, or none: if one fails, run rolls back those before it.
 func (w *worker) run() error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -36,7 +36,7 @@ func (w *worker) run() error {
 	return nil
 }
 
-// halfway is the error of a run that failed and could not be taken back.
+// halfway is the error of a run that failed and could not be rolled back.
 type halfway struct{ err, left error }
 
 func (h *halfway) Error() string {
@@ -47,7 +47,7 @@ func (h *halfway) Unwrap() []error { return []error{h.err, h.left} }
 
 func conflict(s *step, why string) error { return &Conflicts{[]Conflict{{string(s.Path), why}}} }
 
-// do does one step.
+// do performs one step.
 func (w *worker) do(s *step, number string) error {
 	there, err := w.tree.place(string(s.Path))
 	if isNothing(err) {
@@ -95,7 +95,7 @@ func (w *worker) do(s *step, number string) error {
 	return errors.Join(conflict(s, "changed while it was being applied"), err)
 }
 
-// isOld reports whether what came out of a path is what its state was read of.
+// isOld reports whether the file that a step moved to the stage is the one of which its state was read.
 func (w *worker) isOld(s *step, staged place) bool {
 	if s.From.Kind == Directory {
 		d, err := staged.dir.Open(staged.base)
@@ -114,7 +114,7 @@ func (w *worker) isOld(s *step, staged place) bool {
 	return err == nil && same(now, s.From)
 }
 
-// setMode changes the permission bits of what is at a path, if those and its kind are as expected.
+// setMode changes the permission bits of a path, if its present bits and its kind are as expected.
 func (w *worker) setMode(s *step, there place, from, to State) error {
 	info, err := there.dir.Lstat(there.base)
 	if isNothing(err) {
@@ -132,8 +132,8 @@ func (w *worker) setMode(s *step, there place, from, to State) error {
 	return chmod(there, info, to.Mode)
 }
 
-// rollBack undoes the steps that are done, the last first. A path that somebody else has changed since stays as it is,
-// since that is newer.
+// rollBack undoes the completed steps, the last first. A path that somebody else has changed since stays as it is,
+// since that content is newer.
 func (w *worker) rollBack() (left error) {
 	w.ctx = context.WithoutCancel(w.ctx)
 	for i := len(w.steps) - 1; i >= 0; i-- {
@@ -153,7 +153,7 @@ func (w *worker) rollBack() (left error) {
 func (w *worker) takeBack(s *step, number string) error {
 	there, err := w.tree.place(string(s.Path))
 	if isNothing(err) {
-		return nil // with its directory
+		return nil // the path is gone with its directory
 	}
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (w *worker) takeBack(s *step, number string) error {
 		return err
 	}
 	if now, _, err := stateIn(w.ctx, staged.dir, staged.base); err == nil && !same(now, s.To) {
-		return w.swapBack(s, number, there, staged) // somebody changed it in this moment
+		return w.swapBack(s, number, there, staged) // somebody changed the path in this moment
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// worker does the steps of a journal in a tree. The stage is a directory of the tree, with what is to be put in place
-// and, once that is done, with what was there: both under the number of their step.
+// worker performs the steps of a journal in a tree. The stage is a directory of the tree. It holds the new file of each
+// step and, once the step is done, the old one, both under the number of the step.
 type worker struct {
 	ctx     context.Context
 	tree    *tree
@@ -19,7 +19,7 @@ type worker struct {
 	steps   []step
 	stage   *os.Root
 	name    string                 // of the stage
-	parents map[string]fs.FileInfo // directories that new files may inherit their owner from
+	parents map[string]fs.FileInfo // directories from which new files may inherit their owner
 }
 
 // isMode reports whether a step changes nothing but permission bits, in place.
@@ -27,7 +27,7 @@ func (s *step) isMode() bool {
 	return s.From.Kind == s.To.Kind && (s.From.Kind == Directory || s.From.Kind == File && s.From.SHA256 == s.To.SHA256)
 }
 
-// openStage makes the stage, or opens it.
+// openStage opens the stage, and creates it first if it is fresh.
 func (w *worker) openStage(fresh bool) (err error) {
 	if fresh {
 		if err = w.tree.at("mkdir stage"); err == nil {
@@ -38,12 +38,12 @@ func (w *worker) openStage(fresh bool) (err error) {
 		w.stage, err = w.tree.dir(w.name)
 	}
 	if err == nil {
-		w.stage, err = w.stage.OpenRoot(".") // which stays open while the tree goes elsewhere
+		w.stage, err = w.stage.OpenRoot(".") // this descriptor stays open while the tree opens other directories
 	}
 	return err
 }
 
-// fill makes all that the steps put in place.
+// fill creates the new file, link or directory of each step in the stage.
 func (w *worker) fill() error {
 	for i := range w.steps {
 		s := &w.steps[i]
@@ -95,7 +95,7 @@ func (w *worker) make(s *step, base string) error {
 	}
 	if err == nil {
 		inherit(w.stage, base, old, parent)
-		err = w.setStagedMode(s, base, 0) // which a change of the owner may take away
+		err = w.setStagedMode(s, base, 0) // a change of the owner may have cleared bits
 	}
 	if err = errors.Join(err, syncStaged(f), f.Close()); err == nil && !s.Modified.IsZero() {
 		err = w.stage.Chtimes(base, time.Time{}, s.Modified)
@@ -103,7 +103,8 @@ func (w *worker) make(s *step, base string) error {
 	return err
 }
 
-// setStagedMode gives what is staged its mode, or the step the mode that the file system gives: FAT has two.
+// setStagedMode gives a staged file the mode of its step, or the step the mode that the file system assigns: FAT knows
+// two modes.
 func (w *worker) setStagedMode(s *step, base string, special fs.FileMode) error {
 	if !w.tree.modeless {
 		if err := w.stage.Chmod(base, fs.FileMode(s.To.Mode)|special); err != nil {
@@ -117,7 +118,7 @@ func (w *worker) setStagedMode(s *step, base string, special fs.FileMode) error 
 	return err
 }
 
-// parentInfo returns the nearest directory of a path that is there already.
+// parentInfo returns the nearest existing directory above a path.
 func (w *worker) parentInfo(name string) (info fs.FileInfo, err error) {
 	up := dirOf(name)
 	if info := w.parents[up]; info != nil {
@@ -135,7 +136,7 @@ func (w *worker) parentInfo(name string) (info fs.FileInfo, err error) {
 	return info, err
 }
 
-// removeStage removes the stage with all that is in it.
+// removeStage removes the stage and its content.
 func (w *worker) removeStage() error {
 	if w.stage != nil {
 		w.stage.Close()

@@ -17,25 +17,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// lockWait bounds how long a command waits for another one about the same directory.
+// lockWait bounds how long a command waits for another command on the same directory.
 const lockWait = time.Minute
 
-// Errors that callers decide by.
+// Errors that callers match.
 var (
 	ErrUnknown   = errors.New("unknown change set")
 	ErrAmbiguous = errors.New("several change sets have an id that begins so")
 )
 
-// header is a set without its entries, as it is on the disk.
+// header is a set without its entries, as stored on the disk.
 type header struct {
 	Set
 	Dir  name   `json:"dir"`
-	Last string `json:"last,omitempty"` // token of the last journal that was finished
+	Last string `json:"last,omitempty"` // token of the last completed journal
 }
 
 func (s *Store) path(id string) string { return filepath.Join(s.c.Dir, id) }
 
-// ids lists the sets, the newest first: ids begin with a time.
+// ids lists the ids of sets, the newest first: an id begins with a time.
 func (s *Store) ids() ([]string, error) {
 	entries, err := os.ReadDir(s.c.Dir)
 	var ids []string
@@ -107,13 +107,13 @@ func (s *Store) List(f Filter) ([]Set, error) {
 	return sets, err
 }
 
-// Get returns the set with an id, or the only one whose id begins so.
+// Get returns the set with an id, or the only set whose id has this prefix.
 func (s *Store) Get(id string) (Set, error) {
 	h, err := s.get(id)
 	return h.Set, err
 }
 
-// Find is Get without the entries, of which there may be many.
+// Find is Get without the entries, which may be many.
 func (s *Store) Find(id string) (Set, error) {
 	h, err := s.find(id)
 	return h.Set, err
@@ -156,7 +156,7 @@ func (s *Store) get(id string) (header, error) {
 	return h, nil
 }
 
-// Drop removes the contents of a set. Its entries stay until it is too old.
+// Drop deletes the contents of a set. Its entries stay until the set reaches MaxAge.
 func (s *Store) Drop(ctx context.Context, id string) error {
 	h, err := s.find(id)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) Drop(ctx context.Context, id string) error {
 	return errors.Join(s.writeHeader(h), removeFile(s.path(h.ID), contentName))
 }
 
-// lock excludes others from one directory of the host.
+// lock locks one directory of the host against all other operations, including those of other processes.
 func (s *Store) lock(ctx context.Context, dir string, wait time.Duration) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(dir))
 	f, err := statefile.LockFile(ctx, filepath.Join(s.c.Dir, locksName, hex.EncodeToString(sum[:8])), false, wait)
@@ -187,7 +187,8 @@ func (s *Store) lock(ctx context.Context, dir string, wait time.Duration) (unloc
 	return func() { f.Close() }, nil
 }
 
-// prune removes sets that are too old, and the oldest while all are too large. One that is half applied stays.
+// prune removes sets that are too old, and the oldest sets while all together are too large. A set that is applied
+// halfway stays.
 func (s *Store) prune(now time.Time) {
 	statefile.RemoveUnlocked(s.c.Dir, fileKind)
 	ids, _ := s.ids()

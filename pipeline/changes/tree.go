@@ -16,16 +16,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 )
 
-// maxOpen is how many directories of a tree are open at once: a path may have 2,000.
+// maxOpen bounds the directories of a tree that are open at once: a path may have 2,000.
 const maxOpen = 32
 
-// tree reaches what is in a directory of the host by descriptors, one name at a time, and follows no link.
+// tree accesses a directory of the host by descriptors, one name at a time, and follows no link.
 type tree struct {
 	top  *os.Root
-	dirs []openDir // each in the one before it, or deeper
+	dirs []openDir // each is below the one before it, at any depth
 
-	reach    func(point string) error // of tests: called before each call that changes anything
-	plain    bool                     // of tests: the file system knows only plain renames,
+	reach    func(point string) error // a hook of tests: called before each call that changes anything
+	plain    bool                     // of tests: the file system supports only plain renames,
 	modeless bool                     // and gives all files the same mode
 }
 
@@ -61,10 +61,10 @@ func (t *tree) closeFrom(i int) {
 	t.dirs = t.dirs[:i]
 }
 
-// reset forgets which directories are open: others may have taken their names.
+// reset closes all directories but the top: their names may belong to other directories by now.
 func (t *tree) reset() { t.closeFrom(0) }
 
-// dir returns the directory of that name, which stays open until another one is asked for. "." is the tree itself.
+// dir returns the directory of a name, which stays open until the caller asks for another one. "." is the tree itself.
 func (t *tree) dir(name string) (*os.Root, error) {
 	at, rest := t.top, name
 	for i := len(t.dirs) - 1; i >= 0; i-- {
@@ -94,7 +94,7 @@ func (t *tree) dir(name string) (*os.Root, error) {
 	return at, nil
 }
 
-// parent returns the directory that a path is in, and the path's last part.
+// parent returns the directory of a path, and the path's last part.
 func (t *tree) parent(name string) (*os.Root, string, error) {
 	dir, err := t.dir(dirOf(name))
 	return dir, name[strings.LastIndexByte(name, '/')+1:], err
@@ -108,13 +108,13 @@ func dirOf(name string) string {
 	return "."
 }
 
-// isNothing reports whether an error says that nothing can be at a path.
+// isNothing reports whether an error means that nothing exists at a path.
 func isNothing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfs.ErrNotDir) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// state returns what is at a path, and its info, which is nil for nothing. The content of a file is read, and written
-// to each writer.
+// state returns the state of a path, and its info, which is nil if nothing exists there. It reads the content of a
+// file, and copies it to each writer.
 func (t *tree) state(ctx context.Context, name string, to ...io.Writer) (State, fs.FileInfo, error) {
 	parent, base, err := t.parent(name)
 	if isNothing(err) {
@@ -166,7 +166,7 @@ func kindOf(mode fs.FileMode) string {
 	return Other
 }
 
-// same reports whether two states are the same as far as apply is concerned: times and owners are not.
+// same reports whether two states are the same to an apply, which ignores times and owners.
 func same(a, b State) bool { return a == b }
 
 // names lists a directory of the tree, in order.
@@ -185,7 +185,7 @@ func (t *tree) names(dir string) ([]string, error) {
 	return names, err
 }
 
-// reader fails once its context ends.
+// reader fails once its context is cancelled.
 type reader struct {
 	ctx context.Context
 	r   io.Reader

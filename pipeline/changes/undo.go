@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// Undo puts back what the applies of a set replaced. Where a path has changed since, the error is *Conflicts, and
+// Undo restores the states that the applies of a set replaced. If a path has changed since, the error is *Conflicts and
 // nothing is changed.
 func (s *Store) Undo(ctx context.Context, id string) (Applied, error) {
 	return s.change(ctx, id, "undo", func(h header, t *tree, content *pack) (j journal, a Applied, err error) {
@@ -31,7 +31,7 @@ func (s *Store) Undo(ctx context.Context, id string) (Applied, error) {
 	})
 }
 
-// checkStates adds the conflicts of paths that are not as their first step expects them.
+// checkStates adds a conflict for each path that is not in the state that its first step expects.
 func (p *plan) checkStates() error {
 	seen := map[name]bool{}
 	for i := range p.steps {
@@ -58,7 +58,8 @@ func (p *plan) checkStates() error {
 	return nil
 }
 
-// isRefreshed reports whether a path is an index that git has only refreshed, and makes the step about what is there now.
+// isRefreshed reports whether a path is an index that git has only refreshed, and sets the step's old state to the
+// present one.
 func (p *plan) isRefreshed(st *step, now State, info fs.FileInfo) bool {
 	was := st.From
 	st.From, st.old = now, info

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// requester is the sender of a request. The zero value is nobody, who sees nothing.
+// requester is the sender of a request. The zero value is nobody, and sees nothing.
 type requester struct {
 	peer   bool // on the server's own socket: its user, or root
 	root   bool // verified by the kernel

@@ -64,7 +64,7 @@ func (r *running) create(language string) session.Info {
 	return info
 }
 
-// exec runs a cell, and returns what it wrote with its result.
+// exec runs a cell, and returns its outcome and its output.
 func (r *running) exec(id, code string) (pipeline.Outcome, string) {
 	r.t.Helper()
 	var response strings.Builder
@@ -149,7 +149,7 @@ func TestCells(t *testing.T) {
 	r.signed(map[string]int{"session.created": 2, "session.killed": 1, "session.bridged": 2, "execution.completed": 5, "execution.refused": 1})
 }
 
-// signed wants that many rows of these kinds, each with who asked.
+// signed wants that many rows of these kinds, each with the name of the asker.
 func (r *running) signed(want map[string]int) {
 	r.t.Helper()
 	me, err := user.Current()
@@ -233,7 +233,7 @@ func TestVanish(t *testing.T) {
 	}
 }
 
-// A cell ends with its listener, which does not wait for one who reads nothing.
+// A cell ends with its listener, which does not wait for a client that reads nothing.
 func TestCloseWhileCellsRun(t *testing.T) {
 	r := serveRuns(t)
 	info, other := r.create("shell"), r.create("shell")
@@ -272,7 +272,8 @@ func TestLongCell(t *testing.T) {
 	}
 }
 
-// As many cells as there may be leave room for what is short and for the end of a session, and one more is refused.
+// The maximum number of cells leaves room for short requests and for the end of a session, and one more cell is
+// refused.
 func TestManyCells(t *testing.T) {
 	r := serveRuns(t)
 	info, other := r.create("shell"), r.create("shell")

@@ -71,7 +71,7 @@ func serve(t *testing.T, c Config) *Listener {
 // patient is the pace of a server that waits for whatever comes.
 var patient = pace{read: time.Hour, work: time.Hour, write: time.Hour, close: time.Second}
 
-// impatient is the pace of a server that waits for no more than what comes at once.
+// impatient is the pace of a server that gives a request little time to arrive.
 var impatient = pace{read: 200 * time.Millisecond, work: time.Hour, write: time.Hour}
 
 func serveAt(t *testing.T, c Config, p pace) *Listener {
@@ -90,7 +90,7 @@ func serveIn(t *testing.T, dir string, c Config, p pace) *Listener {
 	return l
 }
 
-// connect does as Dial does, which gives a server two seconds to say who it is.
+// connect does as Dial does, except that Dial gives a server two seconds to identify itself.
 func connect(t *testing.T, l *Listener) *Client {
 	t.Helper()
 	name := strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix)
@@ -323,7 +323,7 @@ func TestClose(t *testing.T) {
 	}
 	l.Close()
 
-	// What has the name by now is another server's.
+	// A socket that has the name by now belongs to another server.
 	first := serve(t, Config{})
 	must(t, os.Remove(first.socket.path))
 	second := serveIn(t, filepath.Dir(first.socket.path), Config{}, patient)

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// recorder is a log whose writes do what a test wants.
+// recorder is a log whose writes call a function of the test.
 type recorder func(ctx context.Context, entries []audit.Entry) error
 
 func (r recorder) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {

@@ -116,7 +116,7 @@ func TestEventsThatCome(t *testing.T) {
 	}
 }
 
-// TestEventsOfASlowClient has one that does not read: nothing waits for it, and it is told what it missed.
+// TestEventsOfASlowClient has a client that does not read: nothing waits for it, and it learns that it missed events.
 func TestEventsOfASlowClient(t *testing.T) {
 	bus := event.NewBus()
 	l := serve(t, Config{Events: bus})
@@ -141,7 +141,7 @@ func TestEventsOfASlowClient(t *testing.T) {
 	}
 }
 
-// mute asks without reading what comes.
+// mute sends a request without reading the answer.
 func mute(t *testing.T, l *Listener, path string) net.Conn {
 	t.Helper()
 	conn, err := dial(t.Context(), filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
@@ -228,7 +228,7 @@ func TestEventsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzLine reads what a server may say.
+// FuzzLine reads lines that a server may send.
 func FuzzLine(f *testing.F) {
 	for _, s := range []string{`{"seq":1,"time":"2026-01-02T03:04:05Z","name":"egress.denied","data":{"port":443}}`, `{"dropped":3}`, `{}`,
 		`[]`, "\xff", `{"seq":-1}`} {
@@ -247,7 +247,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzQuery wants that each query that is taken means what it says.
+// FuzzQuery wants that each accepted query means the same as its text.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{"", "namespace=a&since=3", "kind=egress.denied&kind=vault.accessed", "follow=false", "since=x"} {
 		f.Add(s)

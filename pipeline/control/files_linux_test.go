@@ -131,7 +131,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesFail: what is cut off, fails or finds no room leaves nothing in the session.
+// TestFilesFail: files that are cut off, fail or find no room leave nothing in the session.
 func TestFilesFail(t *testing.T) {
 	r := serveRuns(t)
 	info, err := Call(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team",

@@ -114,7 +114,8 @@ func TestGrantsWithoutSecrets(t *testing.T) {
 	}
 }
 
-// guarded is a server whose approvals are root's. It says where it is, what is asked, and how far its own user gets.
+// guarded is a server whose approvals are root's. It prints its socket, the id of its question, and how far its own
+// user gets.
 func guarded(dir string) {
 	ctx := context.Background()
 	fail := func(err error) {

@@ -71,7 +71,7 @@ func TestAnothersServer(t *testing.T) {
 	}
 }
 
-// listenAs listens as a user: whoever calls listen(2) is the peer of those who connect.
+// listenAs listens as a user: the process that calls listen(2) is the peer of clients that connect.
 func listenAs(t *testing.T, path string, uid int) net.Listener {
 	t.Helper()
 	if os.Geteuid() != 0 && os.Geteuid() != uid {

@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// mayBeBlank are the arguments of which an empty value is one, and what it means.
+// mayBeBlank are the arguments for which an empty value is valid, and the meaning of that value.
 var mayBeBlank = map[string]string{
 	"code": "a program without a statement", "reason": "none", "value": "any JSON is a value of a variable",
 }
 
-// TestNothingIsNotAll sends each argument of each operation of people as what is empty or of another type: it is
-// refused, and never taken for what is left out, which may ask for more. A new operation or argument is sent, too.
+// TestNothingIsNotAll sends each argument of each operation of people as an empty value or one of another type. Such an
+// argument is refused and not treated as an absent one, which may ask for more. A new operation or argument is sent,
+// too.
 func TestNothingIsNotAll(t *testing.T) {
 	p := overHTTP(t)
 	sent := 0
@@ -69,7 +70,7 @@ func (p people) refusal(t *testing.T, method, path, body string) (status int, te
 	return resp.StatusCode, text
 }
 
-// TestNobodyIsNotAll: who asks without an identity, or with one that has no namespaces, sees and reaches nothing.
+// TestNobodyIsNotAll: a requester without an identity, or with one that has no namespaces, sees and reaches nothing.
 func TestNobodyIsNotAll(t *testing.T) {
 	if by := (requester{}); by.sees("") || by.sees("default") || by.seesAll() || by.checkNamespace("default") == nil {
 		t.Error("nobody sees something")

@@ -104,7 +104,7 @@ func (p people) sends(t *testing.T, as, method, path, body string, headers ...st
 	return resp.StatusCode, string(text)
 }
 
-// requests are one of each operation, about what is of team.
+// requests has one request of each operation, about objects of the namespace team.
 func (p people) requests() map[string][3]string {
 	id, question := p.mine, p.asks.Question.ID
 	return map[string][3]string{
@@ -143,8 +143,8 @@ func (p people) requests() map[string][3]string {
 	}
 }
 
-// TestWhoReachesWhat: nobody and agents get nothing of what people have, and a person of other namespaces learns
-// nothing of this one, by no operation.
+// TestWhoReachesWhat: nobody and agents get nothing that people have, and a person of other namespaces learns nothing
+// of this one, by no operation.
 func TestWhoReachesWhat(t *testing.T) {
 	p := overHTTP(t)
 	p.propose()
@@ -185,8 +185,8 @@ func TestWhoReachesWhat(t *testing.T) {
 	}
 }
 
-// TestPeopleOverHTTP: a person of all namespaces does over HTTP what the command line does, and the log says who that
-// was.
+// TestPeopleOverHTTP: a person of all namespaces can do over HTTP all that the command line can, and the log names that
+// person.
 func TestPeopleOverHTTP(t *testing.T) {
 	p := overHTTP(t)
 	status, text := p.sends(t, "all", "POST", "/v1/sessions/"+p.mine[:22]+"/cells", `{"code":"echo it-ran"}`)
@@ -222,7 +222,8 @@ func TestPeopleOverHTTP(t *testing.T) {
 	}
 }
 
-// TestChangesOverHTTP: a person reads a change set, applies a part of it, undoes that, and drops it; the log says who.
+// TestChangesOverHTTP: a person reads a change set, applies a part of it, undoes that, and drops it; the log names the
+// person.
 func TestChangesOverHTTP(t *testing.T) {
 	p := overHTTP(t)
 	p.propose()
@@ -301,8 +302,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// begins sends the head of a request, and returns what the server says then: that it goes on with the body, which it
-// gets, or another answer.
+// begins sends the head of a request, and returns the server's answer to it. If the server asks for the body, begins
+// sends that.
 func (p people) begins(t *testing.T, path string, size int, body string) (string, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))

@@ -73,8 +73,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWatch: a person at the socket and one over the page follow what another one runs, and end it; the row says
-// through what.
+// TestWatch: a person at the socket and one over the page follow a run of another person, and end it; the row names the
+// channel.
 func TestWatch(t *testing.T) {
 	p := overHTTP(t)
 	results := make(chan pipeline.Outcome, 1)
@@ -166,7 +166,7 @@ func TestDoctorOnce(t *testing.T) {
 	}
 }
 
-// filters notes what is looked for in the log.
+// filters records the searches in the log.
 type filters struct {
 	Records
 	all *[]audit.Filter
@@ -177,8 +177,8 @@ func (f filters) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, 
 	return f.Records.Rows(ctx, q)
 }
 
-// TestSearchElsewhere: a search of a person of one namespace reads no row of others, so that its time and its end tell
-// nothing of what is in them.
+// TestSearchElsewhere: a search of a person of one namespace reads no row of others, so that neither its time nor its
+// end reveals anything about those rows.
 func TestSearchElsewhere(t *testing.T) {
 	p := overHTTP(t)
 	var asked []audit.Filter

@@ -26,14 +26,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// alike is what the servers of tests go by.
+// alike is the fingerprint of the servers of tests.
 const alike = "the same"
 
 func (r *running) offer(own string, q run.Request) *RemoteRun {
 	return Submit(r.t.Context(), filepath.Dir(r.listener.socket.path), func() string { return own }, q)
 }
 
-// A run that was handed over is what the pipeline of this process would make of it, with the error, too.
+// A run that was handed over has the outcome, and the error, that the pipeline of this process would return.
 func TestHandedOver(t *testing.T) {
 	r := serveRuns(t)
 	tests := []struct {
@@ -88,8 +88,8 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// Nothing is handed to a server that would do something else, nor one that would have it wait, nor what JSON can't
-// hold.
+// A client hands no run to a server with another configuration, to one that would make the run wait, or if JSON can't
+// hold the request.
 func TestNotHandedOver(t *testing.T) {
 	r := serveRuns(t)
 	simple := run.Request{Language: "shell", Code: []byte("echo")}
@@ -118,8 +118,8 @@ func (r *running) rows() (n int) {
 	return n
 }
 
-// A client that takes its request back, or that sends what is no pipe, has nothing run, and the server keeps nothing of
-// it.
+// If a client takes its request back, or sends descriptors that are not pipes, nothing runs, and the server keeps
+// nothing of it.
 func TestHostileClient(t *testing.T) {
 	r := serveRuns(t)
 	file, err := os.CreateTemp(t.TempDir(), "")

@@ -79,7 +79,7 @@ func (a *API) review(ctx context.Context, q *CodeQuery) (Code, error) {
 	return a.reviewCode(ctx, q.Language, q.Code, true), nil
 }
 
-// reviewTime bounds a review for a person who is waiting to decide.
+// reviewTime bounds a review while a person waits to decide.
 const reviewTime = 5 * time.Second
 
 // reviewCode finds dangerous places in code. A failure is not an error: a person reads the code.

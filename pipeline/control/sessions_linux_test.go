@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is no request is refused before anything is done.
+// A malformed request is refused before anything is done.
 func TestBadCells(t *testing.T) {
 	p := pipeline.New(pipeline.Config{Audit: recorder(func(context.Context, []audit.Entry) error {
 		t.Error("something was done")

@@ -97,8 +97,8 @@ func (s slowly) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, e
 	}
 }
 
-// TestFiguresPartly: however long the log is, figures are answered with what is summed up so far, which goes on without
-// who asked, ends whole, and ends with the server.
+// TestFiguresPartly: however long the log is, the answer has the figures summed up so far. The sum goes on without the
+// asker, is completed, and ends with the server.
 func TestFiguresPartly(t *testing.T) {
 	p := overHTTP(t)
 	log := slowly{p.log, make(chan struct{})}
@@ -126,7 +126,7 @@ func TestFiguresPartly(t *testing.T) {
 	}
 }
 
-// TestPercentiles: what is counted by three digits has the percentiles of what was counted.
+// TestPercentiles: values that are counted by three digits have the same percentiles as the exact values.
 func TestPercentiles(t *testing.T) {
 	for ms, want := range map[float64]float64{0: 0, 0.001234: 0.001234, 0.12345: 0.123, 9.996: 10, 123.4: 123, 1234: 1230, 98765: 98800, -1: 0,
 		1e300: 1e12} {
@@ -143,8 +143,8 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestReadsAtOnce: one person reads the log twice at once, which leaves others room; whoever waits is served when that
-// has ended.
+// TestReadsAtOnce: one person reads the log twice at once, which leaves others room; a waiting request is served when a
+// read has ended.
 func TestReadsAtOnce(t *testing.T) {
 	p := overHTTP(t)
 	log := slowly{p.log, make(chan struct{})}

@@ -49,7 +49,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// TestDeadServers: a server that begins removes what killed ones left, and nothing of the living.
+// TestDeadServers: a server that starts removes the files of killed servers, and none of living ones.
 func TestDeadServers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sandboxmcp")
 	serveIn(t, dir, Config{Server: Server{PID: 9}}, patient)

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// FuzzVerdict wants that only what says yes in so many words is a yes.
+// FuzzVerdict wants that only an explicit yes is a yes.
 func FuzzVerdict(f *testing.F) {
 	for _, s := range []string{`{"allow":true}`, `{"allow":false,"reason":"x"}`, `{}`, `null`, `{"allow":"true"}`, `{"allow":true}x`, "[[[",
 		""} {
@@ -45,7 +45,7 @@ func FuzzVerdict(f *testing.F) {
 	})
 }
 
-// TestDenyForNow: who may try again is told when.
+// TestDenyForNow: a client that may try again learns when.
 func TestDenyForNow(t *testing.T) {
 	for _, err := range []error{failure(http.StatusTooManyRequests, "too many"), failure(http.StatusServiceUnavailable, "too many"),
 		door.Busy(http.StatusTooManyRequests, "too much")} {

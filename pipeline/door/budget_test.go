@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// whose has a handler know who sends a request, by a header.
+// whose identifies the sender of a request by a header, and calls a handler.
 func whose(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who := r.Header.Get("Who"); who != "" {
@@ -30,7 +30,7 @@ func whose(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// status answers with what is wrong.
+// status answers with the error.
 func status(w http.ResponseWriter, err error) {
 	if full, ok := errors.AsType[*Refused](err); ok {
 		full.RetryAfter(w.Header())
@@ -69,15 +69,15 @@ func answer(conn net.Conn) string {
 	return fmt.Sprint(r.StatusCode, " ", r.Header.Get("Retry-After"), " ", string(body))
 }
 
-// taken returns what requests hold at a door.
+// taken returns the bytes that requests hold at a door.
 func taken(d *Door) int64 {
 	d.budget.mu.Lock()
 	defer d.budget.mu.Unlock()
 	return d.budget.taken
 }
 
-// What has come of bodies counts, and not what was promised; nobody has more than a quarter, and small requests there
-// are always.
+// Received bytes of bodies count, announced ones don't. No sender has more than a quarter, and small requests always
+// find room.
 func TestBudget(t *testing.T) {
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(r, MaxBody)
@@ -110,7 +110,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What requests held is given back, however they end.
+// Memory that requests held is released, however the requests end.
 func TestBudgetIsReturned(t *testing.T) {
 	holds := make(chan func(), 1)
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func TestBudgetIsReturned(t *testing.T) {
 	hosttest.Until(t, "all is given back", func() bool { return taken(d) == 0 && len(d.budget.by) == 0 })
 }
 
-// What is passed on counts for what is held of it.
+// A stream that is passed on counts for the bytes that are held of it.
 func TestBudgetOfStreams(t *testing.T) {
 	most := make(chan int64, 1)
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {

@@ -159,7 +159,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A panic is logged with its place, and without what the request said.
+// A panic is logged with its place, and without any text of the request.
 func TestPanic(t *testing.T) {
 	d, log := start(t, Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -263,7 +263,7 @@ func TestSmuggled(t *testing.T) {
 	}
 }
 
-// TestTooLongAtOnce: who says that a body is too long is told so before it comes.
+// TestTooLongAtOnce: a client that announces too long a body is refused before the body arrives.
 func TestTooLongAtOnce(t *testing.T) {
 	b := usual
 	b.body = time.Hour

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// What still reads a body, or interrupts a request, when its handler has returned harms neither the server nor the
-// connection's next request.
+// Code that still reads a body, or interrupts a request, after the handler has returned harms neither the server nor
+// the connection's next request.
 func TestDeadlinesEnd(t *testing.T) {
 	visits := make(chan *Visit, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

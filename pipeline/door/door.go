@@ -1,6 +1,6 @@
-// Package door accepts HTTP requests, on TCP or a Unix socket, and has what all their handlers share. It refuses
-// requests that a foreign page made a browser send, and bounds the resources of each client. Other packages identify
-// callers and decide what they may do.
+// Package door accepts HTTP requests, on TCP or a Unix socket, and has the functions that all their handlers share. It
+// refuses requests that a foreign page made a browser send, and bounds the resources of each client. Other packages
+// identify callers and decide what they may do.
 //
 // A connection has a place (places.go). A request is a visit (check.go, visit.go) whose memory counts for its
 // identity (budget.go), its body and its answer have deadlines (body.go, deadlines.go, bounds.go), and long work

@@ -59,7 +59,7 @@ func TestHTTP2OnUnix(t *testing.T) {
 	}
 }
 
-// Drain waits for what is under way and takes nothing more.
+// Drain waits for requests under way and accepts no more.
 func TestDrain(t *testing.T) {
 	entered, release := make(chan bool), make(chan bool)
 	d, _ := start(t, Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

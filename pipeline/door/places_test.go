@@ -62,8 +62,8 @@ func (p place) closed() bool {
 
 func answers(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }
 
-// Whoever has proved nothing takes no place away from who has, and whoever has more than a quarter of the places makes
-// room for others.
+// A client without credentials takes no place away from one with credentials, and a client that has more than a quarter
+// of the places makes room for others.
 func TestPlaces(t *testing.T) {
 	b := usual
 	b.connections, b.each = 16, 8

@@ -47,7 +47,7 @@ func TestOneCrowd(t *testing.T) {
 	}
 }
 
-// TestSlotsStop: what waits for a slot gets the next one, and what has one ends with the server.
+// TestSlotsStop: a waiting request gets the next slot, and a request that has one ends with the server.
 func TestSlotsStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots("read", 1, 1, 0)

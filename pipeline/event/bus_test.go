@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// read takes what is there at the moment.
+// read takes the events that are there at the moment.
 func read(ch <-chan Event) (names []string) {
 	for {
 		select {
@@ -75,7 +75,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestDataIsACopy changes what was published, while it is being read. The race detector watches.
+// TestDataIsACopy changes published data while it is being read. The race detector watches.
 func TestDataIsACopy(t *testing.T) {
 	b := NewBus()
 	ch, cancel := b.Subscribe(All, 1)
@@ -228,7 +228,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// Subscribe is Listen without what was before, for the events of one namespace (or [All]).
+// Subscribe is Listen without earlier events, for the events of one namespace (or [All]).
 func (b *Bus) Subscribe(namespace string, buffer int) (events <-chan Event, cancel func()) {
 	s, _, _ := b.Listen(Filter{Namespace: namespace}, buffer, 0)
 	return s.Events(), s.Cancel

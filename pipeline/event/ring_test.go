@@ -191,7 +191,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// BenchmarkPublishEnd publishes what the end of a run says, with nobody listening.
+// BenchmarkPublishEnd publishes the event of a run's end, with nobody listening.
 func BenchmarkPublishEnd(b *testing.B) {
 	type decision struct {
 		Name, Reason string

@@ -45,7 +45,7 @@ const (
 // build and protect the host.
 var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64(runtime.NumCPU())}
 
-// verbRun begins the What of questions about commands; the pattern follows.
+// verbRun begins the text of questions about commands; the pattern follows.
 const verbRun = "run "
 
 // Access is an allowed command pattern or directory.
@@ -157,7 +157,7 @@ func (h Config) Describe(kind, pattern string) (string, error) {
 	return verbRun + one.String(), nil
 }
 
-// hostDirectory returns the What of a question for a directory: its real path, so that it can't be redirected later.
+// hostDirectory returns the text of a question for a directory: its real path, so that it can't be redirected later.
 func hostDirectory(kind, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	switch info, errStat := os.Stat(dir); {

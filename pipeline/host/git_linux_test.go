@@ -24,7 +24,7 @@ func gitIn(t *testing.T, dir string, words ...string) {
 	}
 }
 
-// doubtOf is what gitDoubt says with that git.
+// doubtOf returns the doubt of gitDoubt about the words with that git.
 func doubtOf(t *testing.T, dir string, words ...string) string {
 	t.Helper()
 	git, err := (&Policy{}).FindProgram("git")
@@ -175,7 +175,7 @@ func TestGitElsewhere(t *testing.T) {
 	}
 }
 
-// TestGitHostileFiles: who may write into a directory can put there what never ends.
+// TestGitHostileFiles: a user that may write into a directory can put endless files there.
 func TestGitHostileFiles(t *testing.T) {
 	fifo := func(name string) error { return unix.Mkfifo(name, 0o666) }
 	endless := func(name string) error {

@@ -15,8 +15,8 @@
 // The words bound an agent's requests; the kernel does not.
 //
 // Files: exec is the effect, decide says whether a command may run, pattern matches words, star lists the programs that
-// may have no star, program finds and checks the file, run starts it, and cage limits it; read, write, list and copy are
-// the effects on files.
+// may have no star, program finds and checks the file, run starts it, and cage limits it; read, write, list and copy
+// are the effects on files.
 package host
 
 import (

@@ -161,7 +161,7 @@ func TestHostWriteRows(t *testing.T) {
 	}
 }
 
-// Who has read a file with its secrets masked must not put the mask into it.
+// A caller that has read a file with masked secrets must not write the mask into it.
 func TestHostWritePreservesSecrets(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.writeFile(t, "a.txt", "key="+hidden+"\n")
@@ -216,7 +216,8 @@ func TestHostOff(t *testing.T) {
 	}
 }
 
-// No row, no result: what can't be recorded is not told, and before that not written.
+// No row, no result: a read that can't be recorded returns nothing, and a write that can't be recorded is not
+// performed.
 func TestHostUnrecorded(t *testing.T) {
 	h := newFilesRig(t, nil)
 	name := h.writeFile(t, "a.txt", "x")
@@ -232,7 +233,7 @@ func TestHostUnrecorded(t *testing.T) {
 	}
 }
 
-// What people approve is the directory that they saw, for whom and what they said.
+// An approval is for the directory that the person saw, for the namespace in the question, and for the access in it.
 func TestHostApproved(t *testing.T) {
 	h := newFilesRig(t, nil)
 	other, err := filepath.EvalSymlinks(t.TempDir())

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/pipelinetest"
 )
 
-// newCommandRig is a pipeline whose operator allows these patterns, and people who can be asked.
+// newCommandRig is a pipeline whose operator allows these patterns, and a broker to ask people.
 func newCommandRig(t *testing.T, allowed ...string) (*pipelinetest.Rig, *approval.Broker) {
 	t.Helper()
 	policy, err := host.NewPolicy(host.Rules{Allowed: allowed})
@@ -71,7 +71,7 @@ func TestHostExec(t *testing.T) {
 	}
 }
 
-// A command that takes more than it may says so, and the row says by what it was held.
+// A command that exceeds its bounds says so, and the row names the mechanism of the bounds.
 func TestHostBounds(t *testing.T) {
 	cage := host.NewCage(true)
 	defer cage.Close()
@@ -181,7 +181,7 @@ func TestHostApproval(t *testing.T) {
 	if err := run("mine", "echo approved x"); err == nil {
 		t.Error("what was taken back holds")
 	}
-	// What a star does not cover stays so, whoever approves it, and what nobody has seen.
+	// Commands that a star does not cover stay refused, whoever approves them; so do commands that nobody has seen.
 	for _, what := range []string{"run python3 **", "run git **", "run sh", "run sandboxmcp approve x", "run cat"} {
 		if _, err := broker.Grant(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"},
 			approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
@@ -208,7 +208,7 @@ func TestHostApproval(t *testing.T) {
 	}
 }
 
-// TestHostTakenBack has approvals taken back while what they allow waits for its turn.
+// TestHostTakenBack revokes approvals while the commands that they allow wait in the queue.
 func TestHostTakenBack(t *testing.T) {
 	r, broker := newCommandRig(t)
 	dir := t.TempDir()
@@ -246,7 +246,7 @@ func TestHostTakenBack(t *testing.T) {
 	}
 }
 
-// TestHostAsk has a person at the terminal, who is asked for exactly the words.
+// TestHostAsk has a person at the terminal, and asks for exactly the words.
 func TestHostAsk(t *testing.T) {
 	r, broker := newCommandRig(t)
 	var asked string
@@ -271,7 +271,7 @@ func TestHostAsk(t *testing.T) {
 	}
 }
 
-// TestHostCancelled has a caller who goes away.
+// TestHostCancelled has a caller that goes away.
 func TestHostCancelled(t *testing.T) {
 	r, _ := newCommandRig(t, "sleep *")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -54,7 +54,7 @@ func (p *Policy) entry(name string) (string, error) {
 	return "", refuse("name one that is installed: programs are looked for in the system's directories only", "there is no program %q", name)
 }
 
-// resolveEntry follows the links, and checks who could change each.
+// resolveEntry follows the links, and checks which users could change each.
 func (p *Policy) resolveEntry(entry string) (prog Program, err error) {
 	const remedy = "name a program that only root, or the user of this server, can change"
 	at := entry

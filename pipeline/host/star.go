@@ -37,7 +37,7 @@ func (p Pattern) starDoubt(prog Program) string {
 	return ""
 }
 
-// isOneOf reports whether any name of a program is in the list. A multi-call program is what its name says.
+// isOneOf reports whether any name of a program is in the list. A multi-call program acts as its name says.
 func (prog Program) isOneOf(list string) bool {
 	names := strings.Fields(list)
 	own := filepath.Base(prog.Entry)

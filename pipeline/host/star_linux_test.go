@@ -41,8 +41,8 @@ func everything(t *testing.T, commands ...string) string {
 	return dir
 }
 
-// TestBypasses tries each against people who have allowed patterns in which a star would have to stand for what does
-// it.
+// TestBypasses tries each command after people have allowed patterns whose star would have to stand for the words that
+// start another program.
 func TestBypasses(t *testing.T) {
 	split := func(text string) []string {
 		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("|\n\t", r) })
@@ -85,7 +85,7 @@ func TestBypasses(t *testing.T) {
 	}
 }
 
-// TestBlockedWins has an operator block what would be allowed.
+// TestBlockedWins has an operator block commands that would be allowed.
 func TestBlockedWins(t *testing.T) {
 	p, err := NewPolicy(Rules{Allowed: []string{"echo **", "sleep *"}, Blocked: []string{"echo secret **", "sleep 99"}})
 	must(t, err)

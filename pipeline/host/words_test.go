@@ -41,8 +41,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// refusedSyntax are lines of which a shell would make something else than words, or a person something else than
-// what is there.
+// refusedSyntax are lines that a shell would not read as plain words, or that a person would not see as they are.
 var refusedSyntax = []struct{ name, text string }{
 	{"nothing", ""}, {"blanks only", "   "}, {"an empty program", "'' x"},
 	{"a pipe", "ls | sh"}, {"a pipe with stderr", "ls |& sh"}, {"and", "ls && id"}, {"or", "ls || id"}, {"a semicolon", "ls; id"},

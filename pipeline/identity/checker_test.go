@@ -99,8 +99,8 @@ func TestTokenInURL(t *testing.T) {
 	wantStatus(t, "a harmless query", send(c, r), http.StatusOK)
 }
 
-// Ten thousand wrong tokens from one address cost no derivation, and shut out nobody: neither who was there before nor
-// who comes now.
+// Ten thousand wrong tokens from one address cost no derivation, and shut out nobody, neither earlier nor later
+// clients.
 func TestWrongTokens(t *testing.T) {
 	s := OpenTokens(t.TempDir())
 	token := create(t, s, agent)
@@ -145,8 +145,8 @@ func TestWrongTokens(t *testing.T) {
 	})
 }
 
-// Whoever has read the key of a record, and so makes secrets with the right MAC, slows down that one token, until it
-// was used.
+// A guesser that has read the key of a record, and so makes secrets with the right MAC, slows down that one token,
+// until the token is used.
 func TestGuessesOfOne(t *testing.T) {
 	s := quick(t.TempDir())
 	token, other := create(t, s, agent), create(t, s, Token{Name: "ada", Kind: Person, Namespaces: All()})
@@ -181,7 +181,7 @@ func TestGuessesOfOne(t *testing.T) {
 
 func must2[T, U any](v T, _ U) T { return v }
 
-// What nobody can mend at the other end is said once a minute.
+// An error that nobody can mend at the other end is logged once a minute.
 func TestUnreadableLog(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)
@@ -281,7 +281,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// What a request leaves behind outlasts it, and not its token.
+// Work that a request leaves behind outlasts the request, and not its token.
 func TestLasting(t *testing.T) {
 	s := quick(t.TempDir())
 	for name, test := range map[string]struct {
@@ -329,7 +329,7 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// Whoever has many addresses takes no memory with them.
+// A client with many addresses takes no more memory.
 func TestBuckets(t *testing.T) {
 	l := newLimits(1, 1, 100)
 	for i := range 10_000 {

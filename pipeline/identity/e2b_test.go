@@ -76,7 +76,8 @@ func TestE2BKeyIdentifies(t *testing.T) {
 	}
 }
 
-// TestAgain: what somebody was given acts for them as long as their credentials hold, and counts as their requests.
+// TestAgain: credentials that a caller got act for the caller as long as the caller's own credentials are valid, and
+// count as the caller's requests.
 func TestAgain(t *testing.T) {
 	store := OpenTokens(t.TempDir())
 	token, made, err := store.Create(t.Context(), Token{Name: "ci", Kind: Agent, Namespaces: Only("ci")}, nil)

@@ -38,7 +38,7 @@ func FuzzIdentify(f *testing.F) {
 	})
 }
 
-// What is read as a store is one that could have been written.
+// A store that can be read is one that could have been written.
 func FuzzContent(f *testing.F) {
 	f.Add([]byte(`{"version":1,"tokens":[]}`))
 	f.Add([]byte(`{"version":1,"tokens":[{"id":"AAAAAAAAAA","name":"ci","kind":"agent","namespaces":["a"],"created":"2026-01-01T00:00:00Z","key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","kdf":"` + kdf + `","salt":"AAAAAAAAAAAAAAAAAAAAAA==","hash":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}]}`))

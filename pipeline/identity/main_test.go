@@ -56,7 +56,7 @@ func creator(t *testing.T, dir, name string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// quick returns a store with a derivation that costs nothing, for tests of what is not about it.
+// quick returns a store with a derivation that costs nothing, for tests of other things.
 func quick(dir string) *Tokens {
 	t := OpenTokens(dir)
 	t.derive = func(token string, salt []byte) []byte {

@@ -328,8 +328,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Tokens that come at once use no more of the machine than a few derivations, and all are taken. Whoever is known is
-// served meanwhile.
+// Tokens that come at once use no more of the machine than a few derivations, and all are accepted. A known token is
+// accepted meanwhile.
 func TestDerivations(t *testing.T) {
 	s := quick(t.TempDir())
 	token := create(t, s, agent)

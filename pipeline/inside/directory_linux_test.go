@@ -57,8 +57,8 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestDirectories: a directory comes in and out as a whole; what is not whole, has another hash or would lead out of it
-// leaves nothing.
+// TestDirectories: a directory comes in and out as a whole. A directory that is cut off, has another hash or would lead
+// out of the workspace leaves nothing.
 func TestDirectories(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	id := bare(t, p)
@@ -136,7 +136,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestExports: a session gets of another one of its namespace what that has exported, and nothing else.
+// TestExports: a session gets the exports of another session of its namespace, and nothing else.
 func TestExports(t *testing.T) {
 	p, log, memory := pipelinetest.NewReal(t, nil)
 	from, to := bare(t, p), bare(t, p)

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// A session's files are remembered from cell to cell. That must not cost what their names take.
+// A session's files are remembered from cell to cell. That must not cost the memory of their names.
 func TestLongNamesAreNotStored(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	s := pipelinetest.Open(t, p, session.New{})

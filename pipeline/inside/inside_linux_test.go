@@ -259,7 +259,7 @@ func TestSessionFiles(t *testing.T) {
 	if _, err := StatFile(ctx, p, "other", id, "d"); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("another namespace: got %v", err)
 	}
-	// What was lent to the session does not leave it, in content or names.
+	// A secret that was leased to the session does not leave it, in content or names.
 	if _, _, err := pipeline.Do(ctx, p, run.Request{
 		Where: run.Where{Session: id}, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`),
 		Reach: run.Reach{Secrets: []string{"TOKEN"}},
@@ -312,8 +312,8 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// TestLeasedMeanwhile: a secret that one program is lent is in nothing that others of the session say from then on, and
-// what was opened before hands out no more.
+// TestLeasedMeanwhile: once a secret is leased to one program, the output of the session's other programs has it no
+// more, and readers that were opened before return no more of it.
 func TestLeasedMeanwhile(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
 	hosttest.Program(t, "python3")
@@ -442,7 +442,7 @@ func bare(t *testing.T, p *pipeline.Pipeline) string {
 	return info.ID
 }
 
-// Ran runs a program in a session and returns what it printed.
+// ran runs a program in a session and returns its output.
 func ran(t *testing.T, p *pipeline.Pipeline, id string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer

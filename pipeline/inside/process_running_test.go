@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// TestFeedBounds: of an input that no program reads, little waits in memory, however much is sent at once; and what is
-// read comes whole and in order.
+// TestFeedBounds: if no program reads an input, little of it waits in memory, however much is sent at once. A program
+// that reads gets all of it in order.
 func TestFeedBounds(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	f := newFeed()
@@ -48,7 +48,7 @@ func TestFeedBounds(t *testing.T) {
 	}
 }
 
-// TestLongTag: what is remembered of programs that have ended is small.
+// TestLongTag: the data that is stored about exited programs is small.
 func TestLongTag(t *testing.T) {
 	var refused *pipeline.Error
 	if _, _, err := Start(t.Context(), new(pipeline.Pipeline), StartProcess{Tag: strings.Repeat("t", maxTag+1)}); !errors.As(err, &refused) ||

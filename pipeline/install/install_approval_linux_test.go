@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// newPermitting is a pipeline in which a person approves what is installed.
+// newPermitting is a pipeline in which a person approves the packages to install.
 func newPermitting(t *testing.T) (*pipeline.Pipeline, *approval.Broker) {
 	var broker *approval.Broker
 	p, _, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) {

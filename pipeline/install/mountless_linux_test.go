@@ -32,8 +32,8 @@ func (b elsewhere) Start(ctx context.Context, spec backends.Spec) (backends.Sand
 	return b.Backend.Start(ctx, spec)
 }
 
-// TestSessionsElsewhere opens sessions where neither packages can be shown nor a gateway be had that nobody has asked
-// for, and refuses what can't be had: packages, and names.
+// TestSessionsElsewhere opens sessions on a backend with neither packages nor a gateway, while nobody has asked for
+// these, and refuses requests for them: packages, and names.
 func TestSessionsElsewhere(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		store, err := packages.Open(packages.Config{Dir: t.TempDir()})

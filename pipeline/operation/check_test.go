@@ -76,7 +76,7 @@ func TestLenientArguments(t *testing.T) {
 	}
 }
 
-// TestWrongArguments: each fault is told with the argument's place, and what it must be.
+// TestWrongArguments: each error names the argument's place, and the expected value.
 func TestWrongArguments(t *testing.T) {
 	f := FormOf[everything]()
 	for sent, want := range map[string]string{
@@ -126,7 +126,7 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// FuzzCheck: what is accepted fits the form again, and nothing else is.
+// FuzzCheck: an accepted value fits the form again, and no other value is accepted.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"n":"30","l":"[1]","in":{"x":2},"env":{"A":1},"any":[null]}`))
 	form := FormOf[everything]()

@@ -61,7 +61,7 @@ func serverSpellings(v string) map[string]string {
 	}
 }
 
-// TestServersSpellings: what comes back of a bound secret is known in all of these, at once and in pieces.
+// TestServersSpellings: a bound secret in an answer is recognised in all of these spellings, at once and in pieces.
 func TestServersSpellings(t *testing.T) {
 	for _, v := range []string{`s3cr3t-va/ue+with-=odd "marks"`, `p&ss<w>'rd"9x+/=`, "a b&c'd/e+f=g%h`i", `==='<"&`, "a=='==b/", "k=`='==+",
 		"=&=< ='x", `="=='=a`} {

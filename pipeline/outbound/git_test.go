@@ -117,7 +117,7 @@ func TestGitSends(t *testing.T) {
 	}
 }
 
-// TestGitPreserves has what the caller configured stay as it was.
+// TestGitPreserves checks that the caller's own configuration of git stays as it was.
 func TestGitPreserves(t *testing.T) {
 	hosttest.Program(t, "git")
 	o, _ := lending(t, shop{"GITHUB_TOKEN": {Hosts: []string{"git.example.com"}}}, "GITHUB_TOKEN")

@@ -24,7 +24,7 @@ func policy(t *testing.T, deny []string, allow ...string) egress.Policy {
 	return p
 }
 
-// approved is a broker in which somebody has approved what as scope says.
+// approved returns a broker in which a person has approved q for a scope.
 func approved(t *testing.T, q approval.Question, scope string) *approval.Broker {
 	t.Helper()
 	b := approval.New(approval.Config{Audit: testLog{}})
@@ -43,8 +43,7 @@ func approved(t *testing.T, q approval.Question, scope string) *approval.Broker 
 	return b
 }
 
-// TestDecide has what the operator allows, what a run has named, what people have approved, and a
-// person who says yes.
+// TestDecide has names that the operator allows, names of a run, earlier approvals, and a person who says yes.
 func TestDecide(t *testing.T) {
 	type list []string
 	web := approval.Question{What: "web.test"}
@@ -176,7 +175,7 @@ func TestUnrecorded(t *testing.T) {
 	}
 }
 
-// TestNarrow: what replaces a session's bounds holds from then on, and opens nothing that policy does not.
+// TestNarrow: new bounds of a session are in force at once, and open nothing that policy does not.
 func TestNarrow(t *testing.T) {
 	o, err := New(Config{Policy: policy(t, nil, "a.test", "b.test"), Namespace: "team", Session: "S"})
 	if err != nil {

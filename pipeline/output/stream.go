@@ -1,4 +1,4 @@
-// Package output buffers a program's output (stream) and displays (displays) for the result and for observers, who
+// Package output buffers a program's output (stream) and displays (displays) for the result and for observers, which
 // may be slow.
 package output
 

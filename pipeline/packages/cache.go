@@ -17,13 +17,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// cache keeps what installs have unpacked, for installs of all namespaces and sessions. Its directory holds
+// cache holds packages that installs have unpacked, for installs of all namespaces and sessions. Its directory contains
 //
-//	set-ORDER-NAME-BYTES   a layer without packages: what a package manager made of an order's files
+//	set-ORDER-NAME-BYTES   a layer without packages: the result of a package manager for an order's files
 //
-// Only Install writes there, and no sandbox sees it. A name says for which registries and logins its entry is, and no
-// password: before an entry is taken, the registry has said, with the credentials of today, that these are the
-// packages. An entry is renamed into place when it is whole, and hashed whenever it is used.
+// Only Install writes there, and no sandbox sees it. The name of an entry says for which registries and logins it is,
+// and contains no password: before an install uses an entry, the registry has confirmed, with the present credentials,
+// that these are the packages. An entry is renamed into place when it is whole, and hashed whenever it is used.
 type cache struct {
 	dir string
 	max int64  // bytes; 0 disables the cache

@@ -44,8 +44,7 @@ func (b *bench) cachedSets() (sets int, bytes int64) {
 // clear removes a store's cache, as its operator may at any time.
 func (b *bench) clear() error { return os.RemoveAll(filepath.Join(b.cfg.Dir, "cache")) }
 
-// newFiles returns which of the registry's files were asked for since the last call, and not what they say of
-// themselves.
+// newFiles returns which of the registry's files were requested since the last call, without requests for metadata.
 func (r *registry) newFiles() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +58,8 @@ func (r *registry) newFiles() string {
 	return strings.Join(files, "\n")
 }
 
-// TestCache: what one session has unpacked, no other one unpacks again, of whatever namespace and server.
+// TestCache: packages that one session has unpacked are not unpacked again for another one, of any namespace and
+// server.
 func TestCache(t *testing.T) {
 	for language, hello := range map[string]string{"python": pyHello, "node": nodeHello} {
 		t.Run(language, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestCache(t *testing.T) {
 					t.Errorf("%v: %q", at, got)
 				}
 			}
-			// What is new is asked for again each time.
+			// A new version is requested again each time.
 			if language == "python" {
 				b.wheel("tone", "1.1", map[string]string{"tone.py": "name = 'new friend'\n"})
 			} else {
@@ -110,7 +110,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheAccounts: what was fetched with one account of a registry is nobody's who has another one, or none.
+// TestCacheAccounts: packages that were fetched with one account of a registry are not for users of another account, or
+// of none.
 func TestCacheAccounts(t *testing.T) {
 	for _, language := range []string{"python", "node"} {
 		t.Run(language, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestCacheAccounts(t *testing.T) {
 	}
 }
 
-// again installs greet in a new session, and checks that it is what the registry has.
+// again installs greet in a new session, and checks that it is the registry's version.
 func (b *bench) again(id, language string) Receipt {
 	b.Helper()
 	r := b.install(b.session("victim", id, language, "greet"))
@@ -169,7 +170,7 @@ func (b *bench) again(id, language string) Receipt {
 	return r
 }
 
-// TestPoison: nothing that a program, a package or a registry does in one install changes what another one gets.
+// TestPoison: nothing that a program, a package or a registry does in one install changes the result of another one.
 func TestPoison(t *testing.T) {
 	t.Run("program", func(t *testing.T) {
 		b := newBench(t, Config{})
@@ -282,7 +283,7 @@ atexit.register(lie)
 	})
 }
 
-// TestCacheBounds: the cache is as large as the operator says, and keeps what was used last.
+// TestCacheBounds: the cache is at most as large as the operator says, and keeps the entries that were used last.
 func TestCacheBounds(t *testing.T) {
 	b := newBench(t, Config{CacheBytes: 500 << 10})
 	for _, name := range []string{"one", "two", "three"} {
@@ -357,8 +358,8 @@ func TestCacheTogether(t *testing.T) {
 	clean(t, b.cfg.Dir)
 }
 
-// BenchmarkCached measures an install of what another session has installed before, and the first one beside it: a set
-// of 12 packages of 200 files and 2 MB each. The figures are medians.
+// BenchmarkCached measures an install of packages that another session has installed before, and the first one beside
+// it: a set of 12 packages of 200 files and 2 MB each. The figures are medians.
 func BenchmarkCached(b *testing.B) {
 	for _, language := range []string{"python", "node"} {
 		b.Run(language, func(b *testing.B) {

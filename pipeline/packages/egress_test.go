@@ -108,7 +108,7 @@ func refused(status int, body string) bool {
 	return status == 403 && strings.Contains(body, "sandboxmcp: ") || status == 0 && strings.Contains(body, "Forbidden")
 }
 
-// TestFetches asks for what may and what may not be had, with and without TLS.
+// TestFetches requests URLs that are allowed and URLs that are not, with and without TLS.
 func TestFetches(t *testing.T) {
 	for scheme, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "https": httptest.NewTLSServer} {
 		t.Run(scheme, func(t *testing.T) { testFetches(t, start) })
@@ -262,7 +262,7 @@ func TestOnlyWheels(t *testing.T) {
 	}
 }
 
-// TestReceived: what comes in counts, whatever the answer's success is called, and only what is whole has a hash.
+// TestReceived: each successful response counts, whatever its status code, and only a whole response has a hash.
 func TestReceived(t *testing.T) {
 	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var status int
@@ -296,7 +296,7 @@ func TestReceived(t *testing.T) {
 	}
 }
 
-// TestProxyRequests sends what no client library would.
+// TestProxyRequests sends requests that no client library would send.
 func TestProxyRequests(t *testing.T) {
 	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHostGetsNoSecrets looks at what a package manager gets of our environment.
+// TestHostGetsNoSecrets checks which variables of our environment a package manager gets.
 func TestHostGetsNoSecrets(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh")

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// stock is what the registry of a test has.
+// stock fills the registry of a test.
 func stock(r *registry) {
 	r.wheel("greet", "1.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello one, ' + tone.name\n",
 		"greet/old.py": ""}, "tone>=1")
@@ -125,7 +125,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// TestAgain installs into a layer that holds something: what is not named stays, what is named changes.
+// TestAgain installs into a layer that contains packages: named packages change, all others stay.
 func TestAgain(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
@@ -150,7 +150,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestFailures: each is a receipt with what the package manager said, and changes nothing.
+// TestFailures: each failure is a receipt with the package manager's message, and changes nothing.
 func TestFailures(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
@@ -211,8 +211,7 @@ func clean(t *testing.T, dir string) {
 	}
 }
 
-// TestScripts: what a package wants to run while it is installed does not run, unless the operator
-// allows it.
+// TestScripts: scripts that a package would run during its installation do not run, unless the operator allows it.
 func TestScripts(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		b := newBench(t, Config{Scripts: allowed})
@@ -226,7 +225,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestNoWayOut: a script that is allowed to run reaches nothing but what the registry serves.
+// TestNoRouteOut: a script that is allowed to run reaches nothing but the content that the registry serves.
 func TestNoRouteOut(t *testing.T) {
 	b := newBench(t, Config{Scripts: true})
 	secret := newRegistry(t) // another server of this machine

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// image is a backend whose interpreter says what a test wants. No two images of different C
-// libraries and machines are at hand.
+// image is a backend whose interpreter reports the text of a test. No two images of different C libraries and machines
+// are at hand.
 type image struct {
 	backends.Backend
 	name, reported string
@@ -61,7 +61,7 @@ func openStore(t *testing.T) *Store {
 	return s
 }
 
-// TestKinds: what differs in anything that compiled packages depend on has a layer of its own.
+// TestKinds: interpreters that differ in anything that compiled packages depend on have different layers.
 func TestKinds(t *testing.T) {
 	all := []image{
 		{name: "process", reported: "3.12-cpython-312-x86_64-linux-gnu-glibc2.36"},
@@ -108,7 +108,7 @@ func TestKindIsAName(t *testing.T) {
 	}
 }
 
-// TestKindChanges: an image may be replaced by another one of the same name. Who installs asks again.
+// TestKindChanges: an image may be replaced by another one of the same name. Each install asks the interpreter again.
 func TestKindChanges(t *testing.T) { synctest.Test(t, testKindChanges) }
 
 func testKindChanges(t *testing.T) {

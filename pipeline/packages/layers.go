@@ -20,8 +20,8 @@ import (
 //
 //	lock       held during an install
 //	current    the name of the layer that new sandboxes see, and its hash; sessions have none
-//	layer-...  layers, each with a lock that is shared by the views, the session and the install that use it. Those that nobody holds, and
-//	           which are not current, are rubbish, also what killed servers leave
+//	layer-...  layers, each with a lock that the views, the session and the install that use it share. Layers that
+//	           nobody holds, and that are not current, are rubbish, including those of killed servers
 type layers string
 
 const layerPrefix = "layer-"

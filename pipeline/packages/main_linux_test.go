@@ -87,7 +87,7 @@ func (b *bench) order(language string, packages ...string) Order {
 		Require: backends.ContainmentLayers, Egress: b.egress()}
 }
 
-// egress is an order's, which counts what is recorded.
+// egress is the configuration of an order; it counts the recorded decisions.
 func (b *bench) egress() egress.Config {
 	return egress.Config{Decided: func(_ context.Context, d egress.Decision) error {
 		b.recorded.Add(1)
@@ -136,7 +136,7 @@ func (b *bench) start(language string, v View) backends.Sandbox {
 	return s
 }
 
-// says is what a program prints in a sandbox, on both streams.
+// says returns the output of a program in a sandbox, from both streams.
 func (b *bench) says(s backends.Sandbox, language string, v View, code string) string {
 	b.Helper()
 	name, args := "prog.py", []string{"python", "prog.py"}

@@ -31,8 +31,8 @@ import (
 // proxyPort is the port of an install's gateway as its proxy.
 const proxyPort = 3128
 
-// registries decide what an install may fetch: everything of the hosts in its settings, and elsewhere the exact URLs
-// that these redirect to. They are the policy of the install's gateway and relay.
+// registries decide which URLs an install may fetch: all URLs of the hosts in its settings, and elsewhere the exact
+// URLs to which these redirect. They are the policy of the install's gateway and relay.
 type registries struct {
 	set     settings
 	python  bool // for Python, else for Node

@@ -60,7 +60,7 @@ func TestPassword(t *testing.T) {
 	if err := os.WriteFile(os.Getenv("npm_config_userconfig"), []byte(rc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A second registry, without a password, for what has no scope.
+	// A second registry, without a password, serves packages without a scope.
 	open := newRegistry(t)
 	stock(open)
 	t.Setenv("npm_config_registry", open.index.URL+"/npm/")
@@ -228,7 +228,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// tunnel is a proxy that tunnels to one server, whatever the name, and notes what it was asked for.
+// tunnel is a proxy that tunnels to one server, whatever the name, and records the names in requests.
 func tunnel(t *testing.T, to net.Addr, asked *sync.Map) *httptest.Server {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Method+" "+r.Host+" "+r.Header.Get("Proxy-Authorization"), true)
@@ -367,7 +367,7 @@ func TestLocalDirectories(t *testing.T) {
 	}
 }
 
-// TestDefaultIndex: without any configuration it is pip and npm who say where packages come from.
+// TestDefaultIndex: without any configuration, pip and npm themselves name the registry.
 func TestDefaultIndex(t *testing.T) {
 	b := newBench(t, Config{})
 	clearConfig(t)

@@ -201,7 +201,7 @@ func (r *registry) block(wheel string) {
 	r.wait["/wheels/"+wheel] = true
 }
 
-// requests is what was asked for until now.
+// requests returns all requests so far.
 func (r *registry) requests() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,7 +213,7 @@ func sha(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// wheel adds one to the index, made of files and of what it needs.
+// wheel adds a wheel of these files and requirements to the index.
 func (r *registry) wheel(name, version string, files map[string]string, needs ...string) string {
 	module := strings.ReplaceAll(name, "-", "_")
 	info := module + "-" + version + ".dist-info/"

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// TestReadOnly: no run changes what others import.
+// TestReadOnly: no run changes the packages that others import.
 func TestReadOnly(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
@@ -98,7 +98,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// BenchmarkView is what a run pays for its packages.
+// BenchmarkView measures the cost of packages for a run.
 func BenchmarkView(t *testing.B) {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	defer b.Close()

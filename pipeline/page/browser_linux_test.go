@@ -89,7 +89,7 @@ func TestAnswerWhileAnAgentWaits(t *testing.T) {
 	c.quiet()
 }
 
-// TestNextQuestion: who is about to answer one question does not answer the one that takes its place.
+// TestNextQuestion: a click on the answer to one question does not answer the question that takes its place.
 func TestNextQuestion(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
@@ -106,7 +106,7 @@ func TestNextQuestion(t *testing.T) {
 	}
 }
 
-// TestLiveOutput: what a program writes is there while it runs, in colour, and a kill from the page ends it.
+// TestLiveOutput: the page shows a program's output while it runs, in colour, and a kill from the page ends it.
 func TestLiveOutput(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
@@ -178,7 +178,7 @@ while True: time.sleep(0.1)
 	c.quiet()
 }
 
-// TestVerifyFails: what does not hold is not called right.
+// TestVerifyFails: evidence that does not verify is not called right.
 func TestVerifyFails(t *testing.T) {
 	s := serve(t)
 	res, other := s.ran("team", "shell", "echo one"), s.ran("team", "shell", "echo two")
@@ -249,7 +249,7 @@ func TestFramedNowhere(t *testing.T) {
 	}
 }
 
-// TestByKeys: what ran is found, opened and checked, and a session is left, without a mouse.
+// TestByKeys: a person finds, opens and checks a run, and leaves a session, without a mouse.
 func TestByKeys(t *testing.T) {
 	s := serve(t)
 	res, other := s.ran("team", "shell", "echo found-by-keys; exit 3"), s.ran("team", "shell", "true")
@@ -338,7 +338,7 @@ func TestBelowAPath(t *testing.T) {
 	c.until("the gate is there", `!!document.querySelector("#by_code") && location.pathname === "/agents/sandbox/"`)
 }
 
-// TestTerminal: what is typed runs in the session, with its value, and by keys alone.
+// TestTerminal: typed code runs in the session, with its value, and by keys alone.
 func TestTerminal(t *testing.T) {
 	s := serve(t)
 	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "python"})

@@ -53,7 +53,7 @@ func (p *Page) changes(w http.ResponseWriter, r *http.Request, v *visitor) error
 	return p.renderSection(w, v, "change_set", wordFor("changes"), data)
 }
 
-// changedPaths returns the first paths of a change set. A directory is chosen with what is in it.
+// changedPaths returns the first paths of a change set. The choice of a directory includes its content.
 func changedPaths(set changes.Set) (all []changedPath) {
 	for i, e := range set.Entries[:min(len(set.Entries), maxChangedPaths)] {
 		c := changedPath{Entry: e, Kind: "changed"}

@@ -29,7 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestHeaders: no answer of any kind comes without what keeps browsers strict.
+// TestHeaders: no answer of any kind lacks the headers that keep browsers strict.
 func TestHeaders(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
@@ -215,7 +215,8 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// TestNamespaces: who has some namespaces learns nothing of others, and changes nothing there, by no part of the page.
+// TestNamespaces: a person of some namespaces learns nothing of others, and changes nothing there, by no part of the
+// page.
 func TestNamespaces(t *testing.T) {
 	s := serve(t)
 	res := s.ran("covert", "shell", "echo OUTPUT-OF-HIDDEN > left.txt; echo OUTPUT-OF-HIDDEN")
@@ -276,7 +277,7 @@ func TestNamespaces(t *testing.T) {
 	<-ended
 }
 
-// TestDecisions: each decision that is made on the page is a row with who made it and that it was there.
+// TestDecisions: each decision on the page is a row that names the person and the page.
 func TestDecisions(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
@@ -316,8 +317,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestChanges: a person sees what a run changed, chooses some of it, and applies, undoes and drops that. Hostile names
-// and lines are text.
+// TestChanges: a person sees the changes of a run, chooses some of them, and applies, undoes and drops these. Hostile
+// names and lines are text.
 func TestChanges(t *testing.T) {
 	s := serve(t)
 	dir := t.TempDir()
@@ -404,7 +405,7 @@ print("y" * (10 << 20))
 				t.Errorf("%s has %q", path, bad)
 			}
 		}
-		// what somebody has typed is theirs
+		// text that a person has typed is the person's own
 		if found := strings.Index(body, bidi); found >= 0 && !strings.Contains(body[max(0, found-300):found], "<input") {
 			t.Errorf("%s has a character that turns text around: %q", path, body[max(0, found-60):found+20])
 		}
@@ -430,7 +431,7 @@ print("y" * (10 << 20))
 	}
 }
 
-// TestSearch: each field of the form finds what it is for, and nothing else.
+// TestSearch: each field of the form finds the runs that it describes, and no others.
 func TestSearch(t *testing.T) {
 	s := serve(t)
 	hit := s.ran("team", "shell", "echo x > report.txt; exit 3")
@@ -461,7 +462,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestExport: the links below a search export what it found, and nothing else.
+// TestExport: the links below a search export the runs that it found, and no others.
 func TestExport(t *testing.T) {
 	s := serve(t)
 	hit, miss := s.ran("team", "shell", "exit 3"), s.ran("team", "shell", "true")
@@ -479,8 +480,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestTypedByOthers: what came of a cell that somebody typed is not for people of other namespaces, even of those who
-// know the run.
+// TestTypedByOthers: the output of a cell that somebody typed is not for people of other namespaces, even if they know
+// the run.
 func TestTypedByOthers(t *testing.T) {
 	s := serve(t)
 	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "covert", Language: "shell"})
@@ -505,8 +506,8 @@ func TestTypedByOthers(t *testing.T) {
 	}
 }
 
-// TestInvitations: whoever asks for many codes takes none of others', is told when there is none, and none is good once
-// its maker's token is not.
+// TestInvitations: a person who asks for many codes takes none of other people's, learns when there is none left, and
+// no code is valid once its maker's token is not.
 func TestInvitations(t *testing.T) {
 	s := serve(t)
 	bob := identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")}
@@ -562,7 +563,8 @@ func TestCrowd(t *testing.T) {
 		resp, err := v.http.Do(req)
 		must(t, err)
 		t.Cleanup(func() { resp.Body.Close() })
-		// a browser that leaves a page reads its stream on for five seconds otherwise, and the next pages wait for one of six connections
+		// a browser that leaves a page reads its stream on for five seconds otherwise, and the next pages wait for one
+		// of six connections
 		if resp.StatusCode == http.StatusOK && !resp.Close {
 			t.Error("the connection of a stream is to be used again")
 		}
@@ -597,7 +599,8 @@ func (f figured) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, 
 	return f.Log.Rows(ctx, q)
 }
 
-// TestFiguresBegin: what charts are made of is added up once somebody gets in, and not while they wait for charts.
+// TestFiguresBegin: the figures of the charts are added up as soon as a person enters, before the person opens the
+// charts.
 func TestFiguresBegin(t *testing.T) {
 	s := serve(t)
 	var times atomic.Int32

@@ -29,8 +29,8 @@ display(Shows("image/svg+xml", "<svg onload='pwned=1'>drawn</svg>"))
 6 * 7
 `
 
-// TestStoryShows: a finished run's story has its pictures as pictures, its value and drawings as text, its error, and
-// what is missing.
+// TestStoryShows: a finished run's story has its pictures as pictures, its value and drawings as text, its error, and a
+// note about missing parts.
 func TestStoryShows(t *testing.T) {
 	s := serve(t)
 	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "python"})
@@ -72,8 +72,8 @@ func TestStoryShows(t *testing.T) {
 	}
 }
 
-// TestWrongRequests: what a browser of ours never sends is refused as what it is, and HEAD is answered as GET, without
-// a body.
+// TestWrongRequests: requests that no page of ours sends are refused with the right status, and HEAD is answered as
+// GET, without a body.
 func TestWrongRequests(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
@@ -127,7 +127,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// TestStreamsEnd: what a browser follows, and code that was typed, end with the right to it.
+// TestStreamsEnd: streams that a browser follows, and typed code, end with the right to them.
 func TestStreamsEnd(t *testing.T) {
 	s := serve(t)
 	unlogged := func(identity.Token) error { return nil }
@@ -188,7 +188,8 @@ func TestEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLongCode: code of any size is shown within bounds, all dangers are told, and what is left out is, too.
+// TestLongCode: code of any size is displayed within bounds, and the page reports all dangers in it and the omitted
+// part.
 func TestLongCode(t *testing.T) {
 	tail := validate.Danger{Line: 3, Severity: "high", Reason: "removes everything"}
 	for name, code := range map[string]string{

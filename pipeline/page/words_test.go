@@ -148,8 +148,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// FuzzScreen: whatever a program writes, what is shown has no control character but those of lines, and classes are
-// ours.
+// FuzzScreen: whatever a program writes, the screen has no control characters except those of lines, and only our
+// classes.
 func FuzzScreen(f *testing.F) {
 	f.Add([]byte("\x1b[31mred\x1b]0;x\x07\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -166,7 +166,7 @@ func FuzzScreen(f *testing.F) {
 	})
 }
 
-// TestQueue: a browser that is slower than a program gets the end of what it says, and is told that some is missing.
+// TestQueue: a browser that is slower than a program gets the end of the output, and learns that some is missing.
 func TestQueue(t *testing.T) {
 	q := &queue{more: make(chan struct{}, 1)}
 	for range 200 {

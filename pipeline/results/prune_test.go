@@ -81,7 +81,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// fileTime is what a file that is made now has.
+// fileTime returns the time stamp of a file that is created now.
 func fileTime(t *testing.T) time.Time {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "now")
@@ -109,7 +109,7 @@ func TestPruneTheNew(t *testing.T) {
 	}
 }
 
-// What is stored during a scan causes another scan.
+// A result that is stored during a scan causes another scan.
 func TestPutWhilePruned(t *testing.T) {
 	s := openStore(t, Config{MaxBytes: 3 * large("").size()})
 	for range 3 {

@@ -113,7 +113,7 @@ func TestPutGet(t *testing.T) {
 	}
 }
 
-// What is returned is the caller's own.
+// The caller owns the returned values.
 func TestCopies(t *testing.T) {
 	s := openStore(t, Config{})
 	r := small(newID())
@@ -262,7 +262,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// A command line reads what a server wrote, while and after that runs. Small runs are the server's own.
+// A command line reads results that a server wrote, while and after the server runs. Small runs are the server's own.
 func TestTwoProcesses(t *testing.T) {
 	server := openStore(t, Config{})
 	reader := openStore(t, Config{Dir: server.c.Dir})
@@ -331,8 +331,8 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// Many goroutines put, read, list and prune at once; the race detector watches. What was put and
-// not pruned is whole.
+// Many goroutines put, read, list and prune at once; the race detector watches. A result that was put and not pruned is
+// whole.
 func TestConcurrent(t *testing.T) {
 	s := openStore(t, Config{MaxBytes: 2 << 20})
 	s.maxRuns = 20

@@ -35,7 +35,7 @@ func attacked(t *testing.T) (source, home string) {
 	return filepath.Join(dir, "shown"), filepath.Join(dir, "home")
 }
 
-// TestArtifactsSwapped has a program, which can write around the directory for its artifacts, change what is there
+// TestArtifactsSwapped has a program that can write around the directory for its artifacts, and changes the files there
 // before it ends.
 func TestArtifactsSwapped(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -20,9 +20,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// plan holds the decisions about a request before any effect of it: its code was read, and parsed if it is Node or shell
-// (Python and R are parsed by their interpreter, or for the review), and it is within the limits of
-// policy. Nothing changes it later.
+// plan holds the decisions about a request before any effect of it: its code was read, and parsed if it is Node or
+// shell (Python and R are parsed by their interpreter, or for the review), and it is within the limits of policy.
+// Nothing changes it later.
 type plan struct {
 	containment.Containment
 	request  Request

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// echoOrPour is a TCP server that pours 256 MiB out to who says 2, and answers each other byte.
+// echoOrPour is a TCP server that sends 256 MiB to a client that sends 2, and echoes each other byte.
 func echoOrPour(tb testing.TB, address string) int {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -51,7 +51,7 @@ func echoOrPour(tb testing.TB, address string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// splicer is what the gateway is compared with: it copies what comes to address on to target.
+// splicer is the comparison for the gateway: it copies bytes that come to address on to target.
 func splicer(tb testing.TB, address, target string) int {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -157,9 +157,9 @@ func TestWhatMayBeNamed(t *testing.T) {
 	}
 }
 
-// TestLocal: a port of this machine that the operator has opened is one of the sandbox's localhost, for who names
-// nothing and for who names it; each connection is recorded. People who are asked about names are not asked about
-// others, and nobody asks for one.
+// TestLocal: a port of this machine that the operator has opened is one of the sandbox's localhost, both for runs that
+// name nothing and for runs that name it; each connection is recorded. No question asks people about other ports, even
+// where they are asked about names.
 func TestLocal(t *testing.T) {
 	s := httptest.NewServer(hello)
 	t.Cleanup(s.Close)
@@ -297,7 +297,7 @@ func TestApprovalReachesASession(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "may not be reached") {
 		t.Errorf("another port: %v", err)
 	}
-	// What the cell before decided is not told again, and one cell may have less.
+	// The decision of the cell before is not reported again, and one cell may have less access.
 	if res := pipelinetest.Cell(t, p, s.ID, string(pipelinetest.Fetch("http://web.test")), func(q *run.Request) { q.Allow = []string{} }); strings.Contains(res.Stdout, "hello") {
 		t.Errorf("a cell that may reach nothing: %q", res.Stdout)
 	}

@@ -47,7 +47,7 @@ func TestNobodyRaisesALimitAboveItsCap(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A default above the cap is not what the caller asked for: it gets the cap.
+	// A default above the cap is not the caller's own request: the caller gets the cap.
 	r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Caps = small })
 	if _, err := r.Shell("true", nil); err != nil || r.Backend.Spec.Limits != small.Limits {
 		t.Errorf("%v: the sandbox got %+v, want %+v", err, r.Backend.Spec.Limits, small.Limits)
@@ -80,7 +80,7 @@ func TestResultOfAProgramThatWasNotContainedIsWithheld(t *testing.T) {
 	if kinds, _ := r.Rows(); kinds[len(kinds)-1] != event.ExecutionFailed {
 		t.Errorf("rows %v", kinds)
 	}
-	// What no policy requires may be missing, and the result says so.
+	// A layer that no policy requires may be missing, and the result says so.
 	r.Backend.Unheld = []string{backends.LayerCgroup}
 	res, err = r.Shell("true", nil)
 	if err != nil || strings.Contains(fmt.Sprint(res.LayersInForce()), "cgroup ") {
@@ -125,7 +125,7 @@ func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
 	})
 }
 
-// A log that hangs must not hold somebody who wants to leave.
+// A log that hangs must not hold a caller that wants to leave.
 func TestCancelledWhileTheRowIsWritten(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())

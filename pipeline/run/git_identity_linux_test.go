@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestGitIdentity: commits have the operator's author, or the session's, or what the code's own environment says.
+// TestGitIdentity: commits have the operator's author, or the session's, or the author from the code's own environment.
 func TestGitIdentity(t *testing.T) {
 	hosttest.Program(t, "git")
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {

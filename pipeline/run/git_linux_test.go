@@ -87,7 +87,7 @@ func (f *forge) git(dir string, args ...string) {
 	}
 }
 
-// ServeHTTP sends what is asked for below /moved to the other host, at which everybody may read.
+// ServeHTTP redirects requests below /moved to the other host, where everybody may read.
 func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.Host)
 	user, password, sent := r.BasicAuth()

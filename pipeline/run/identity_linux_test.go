@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Each row about what an identity asked for names it, also the last one of its session.
+// Each row about a request of an identity names it, including the last row of its session.
 func TestIdentityInRows(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	ctx := identity.With(t.Context(), identity.Identity{Name: "ci", Kind: identity.Agent, Source: identity.FromToken,

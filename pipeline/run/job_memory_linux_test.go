@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// TestJobsHoldMemory: what a request has brought counts as long as its run in the background has it.
+// TestJobsHoldMemory: the content of a request counts as long as its run in the background has it.
 func TestJobsHoldMemory(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	jobs := make(chan string, 3)

@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestCrash: what a killed server had under way has an end in the log once the next one has started, and what had one
-// keeps it; a server that lives is not taken for a killed one.
+// TestCrash: each effect that a killed server had under way has an end in the log once the next server has started, and
+// an effect that had an end keeps it; a living server is not treated as a killed one.
 func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	first, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })
@@ -87,7 +87,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashOnAFullDisk: the end of what a killed server had under way is owed to a log that can't be written yet.
+// TestCrashOnAFullDisk: while the log can't be written, the ends of effects of a killed server stay due.
 func TestCrashOnAFullDisk(t *testing.T) {
 	dir, id := t.TempDir(), pipeline.NewID()
 	_, log, _ := pipelinetest.NewReal(t, nil)
@@ -192,7 +192,7 @@ func filesOf(list []os.DirEntry) string {
 	return strings.Join(names, " ")
 }
 
-// TestServerEnds: what a server has under way when it ends has a row with the reason.
+// TestServerEnds: effects that a server has under way when it shuts down have a row with the reason.
 func TestServerEnds(t *testing.T) {
 	dir := t.TempDir()
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// perlKernel is perl with the kernel of the examples, and sessions of what tests give it instead.
+// perlKernel is perl with the kernel of the examples, or with a test's own driver.
 func perlKernel(t testing.TB, driver string) pipeline.Runtime {
 	t.Helper()
 	if containment.MissingProgram("process", []string{"perl"}) != "" || containment.MissingProgram("process", []string{"sh"}) != "" {
@@ -35,7 +35,7 @@ func perlKernel(t testing.TB, driver string) pipeline.Runtime {
 	return own
 }
 
-// TestOwnKernel: a session of an operator's language does what one of Python does.
+// TestOwnKernel: a session of an operator's language can do all that a session of Python can.
 func TestOwnKernel(t *testing.T) {
 	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Runtimes = []pipeline.Runtime{perlKernel(t, ""), cee} })
 	s := pipelinetest.Open(t, p, session.New{Language: "Perl", Env: []string{"OF_ALL=é"}})
@@ -82,7 +82,7 @@ func TestOwnKernel(t *testing.T) {
 	if got := textOf(pipelinetest.Cell(t, p, s.ID, "1 while 1", func(q *run.Request) { q.Limits.Wall = 300 * time.Millisecond })); !strings.HasPrefix(got, `timeout 124 "" "" die: "interrupted`) || strings.Contains(got, "lost") {
 		t.Errorf("endless: %s", got)
 	}
-	// What it has can be carried out and in, and is listed.
+	// The session's variables can be carried out and in, and are listed.
 	if _, _, err := pipeline.Do(t.Context(), p, session.Bridge{Session: s.ID, Key: "rows", Value: []byte(`[1, {"a": "é"}]`)}); err != nil {
 		t.Error(err)
 	}
@@ -245,7 +245,7 @@ func TestOwnKernelThatIsLost(t *testing.T) {
 	}
 }
 
-// TestOwnKernelThatIsOdd is about what a kernel may do, and a cell that has its channel.
+// TestOwnKernelThatIsOdd covers odd messages that a kernel may send, and a cell that has its channel.
 func TestOwnKernelThatIsOdd(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Runtimes = []pipeline.Runtime{perlKernel(t, crude)} })
 	s := pipelinetest.Open(t, p, session.New{Language: "perl"})

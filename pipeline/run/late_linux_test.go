@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is
-// late; nothing else does.
+// TestTakenAwayWithoutALog: an action that ends something takes effect even if the log can't be written, and reports
+// that its row is late; no other action does.
 func TestTakenAwayWithoutALog(t *testing.T) {
 	dir := t.TempDir()
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })

@@ -54,7 +54,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// A program must not get rid of its record by printing much, or what JSON makes long.
+// A program must not get rid of its record by printing much, or text that JSON makes long.
 func TestCaptureIsCut(t *testing.T) {
 	r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Capture = pipeline.Capture{Code: true, Output: true} })
 	res, err := r.Shell(`head -c 900000 /dev/zero; head -c 900000 /dev/zero >&2 #`+strings.Repeat("\x01", 900_000), nil)

@@ -85,7 +85,7 @@ func waysIn(t *testing.T) (all []string) {
 	return all
 }
 
-// ofRooms are ways in that only effects and what keeps their state use: the second table of TestOneWayIn.
+// ofRooms are entries that only effects and holders of their state use: the second table of TestOneWayIn.
 var ofRooms = strings.Fields(`NewRun Close ForgetApprovals Go ResolveLimits NewRedactor OnClose SetSessionLeases PublishEvent RecordRow
 	containment.DataMounts containment.Choose containment.Overlap containment.PackagesOf containment.DecisionRecorder containment.RuntimeOf containment.SessionLanguage containment.ExposesOwnFiles containment.CheckHome
 	session.AddProgram session.DropProgram session.FindSession session.WithAgent session.SpoolUnnamed session.Prepare

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
-// TestJSON pins the keys of what is handed out, written to rows and kept, whichever package has the type.
+// TestJSON pins the keys of values that are returned, written to rows and stored, in whatever package the type is.
 func TestJSON(t *testing.T) {
 	const decisions = `[{"name":"a.example","port":443,"allowed":true,"reason":"allowed by a.example","count":2,"sent":10,"received":20},` +
 		`{"name":"b.example","allowed":true,"failed":true,"reason":"no such host"},{"name":"c.example","port":80,"allowed":false,"reason":"not among","ask":"c.example"}]`

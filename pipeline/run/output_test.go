@@ -26,7 +26,7 @@ import (
 func TestSecretInChunksIsRedactedBeforeItIsCut(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	r.Memory.Set("default", "TOKEN", []byte(password))
-	// Cut in the middle of the secret: what is left of it must not show either.
+	// After a cut in the middle of the secret, its rest must not appear either.
 	for _, output := range []int64{5, 12, 100} {
 		var live hosttest.Buffer
 		res, err := r.Shell(`printf "a ${TOKEN:0:9}"; sleep 0.05; printf "${TOKEN:9} b"; printf "$TOKEN" >&2`, func(q *run.Request) {
@@ -195,7 +195,7 @@ func TestOutputThatIsNotText(t *testing.T) {
 	}
 }
 
-// Who is to have all of the output gets it, at the reader's own pace, and no more than a window of it is ever in
+// A caller that asks for the whole output gets it, at the reader's own pace, and no more than a window of it is ever in
 // memory.
 func TestWholeOutput(t *testing.T) {
 	const limit, chunk, all = 1000, 32 << 10, 64 << 20

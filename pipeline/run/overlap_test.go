@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// TestOverlap asks for what would let a program write where we write, or read it, by name and through links.
+// TestOverlap requests mounts that would let a program write to our directories, or read them, by name and through
+// links.
 func TestOverlap(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// swallow is a sandbox whose workspace forgets what is put into it.
+// swallow is a sandbox whose workspace discards the files put into it.
 type swallow struct{ backends.Sandbox }
 
 func (swallow) Files() backends.Files { return swallowed{} }

@@ -324,8 +324,8 @@ func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 	}
 }
 
-// Who runs a command learns what to type about a log that can't be written; clients, whose machine that need not be,
-// who sees why.
+// For a log that can't be written, the command line gets a remedy that can be typed. The text for clients, which may be
+// on another machine, says where the reason can be seen.
 func TestRemedyOfALog(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

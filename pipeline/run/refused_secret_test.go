@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// TestRefusalIsRedactedWhereAnotherSecretIsMissing: what is wrong is quoted, and one of the secrets that it may quote
-// can't be looked up.
+// TestRefusalIsRedactedWhereAnotherSecretIsMissing: a refusal quotes the wrong value, and one of the secrets that this
+// may contain can't be looked up.
 func TestRefusalIsRedactedWhereAnotherSecretIsMissing(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	value := "Zq7v-" + strings.Repeat("Xw", 12)

@@ -35,7 +35,7 @@ func doingOf[T any](e pipeline.Effect[T]) doing {
 	}
 }
 
-// textOf is what a cell's result says.
+// textOf returns a cell's result as text.
 func textOf(res pipeline.Outcome) string {
 	text := fmt.Sprintf("%s %d %q %q", res.Ended, res.ExitCode, res.Stdout, res.Stderr)
 	if res.Value != nil {
@@ -86,7 +86,7 @@ func signing(t *testing.T, change func(*pipeline.Config)) (*pipelinetest.Rig, *s
 	}), keys
 }
 
-// predicateOf is what a receipt says, as any reader of DSSE and in-toto finds it.
+// predicateOf returns the predicate of a receipt, as any reader of DSSE and in-toto finds it.
 func predicateOf(t *testing.T, envelope []byte) map[string]any {
 	t.Helper()
 	var e struct{ Payload, PayloadType string }

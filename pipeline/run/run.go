@@ -1,11 +1,11 @@
 // Package run runs programs, and code in sessions. A Request is the effect.
 //
-// check makes its plan: it finds the language, parses the code of Node and shell, and decides the containment and the limits; cell
-// plans the code of a session. The action is an execution, whose methods are its stages. It waits for its session and
-// for slots of the queue, leases secrets (run) and decides its network access (egress). It starts its sandbox while
-// the start is recorded, and writes the input files (start, inputs). The program runs (exec, or cell in a session's
-// interpreter). Its artifacts are hashed and saved (sign, tree, artifacts), hints are added, and the outcome is
-// sealed (end).
+// check makes its plan: it finds the language, parses the code of Node and shell, and decides the containment and the
+// limits; cell plans the code of a session. The action is an execution, whose methods are its stages. It waits for its
+// session and for slots of the queue, leases secrets (run) and decides its network access (egress). It starts its
+// sandbox while the start is recorded, and writes the input files (start, inputs). The program runs (exec, or cell in a
+// session's interpreter). Its artifacts are hashed and saved (sign, tree, artifacts), hints are added, and the outcome
+// is sealed (end).
 //
 // Code of a session can call tools of its client (tools), which answers through Resume; meanwhile the code gives its
 // slots back (seat). StartJob runs a request in the background (job). Analyze and the review of dangerous code use a

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// follower keeps what it is told.
+// follower stores the parts that it receives.
 type follower struct {
 	mu      sync.Mutex
 	out     [2]bytes.Buffer
@@ -48,7 +48,7 @@ func (f *follower) text(n int) string {
 	return f.out[n].String()
 }
 
-// TestFollow: whoever comes later sees all that a program writes, as it writes it, and no secret; namespaces see
+// TestFollow: a later observer sees all output of a program, as the program writes it, and no secret; namespaces see
 // nothing of each other.
 func TestFollow(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
@@ -106,8 +106,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a program gets a signal that it can handle, a cell its language's exception, and the log says who sent
-// it.
+// TestInterrupt: a program gets a signal that it can handle, a cell its language's exception, and the log names the
+// sender.
 func TestInterrupt(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	r, wait := begun(t, p, run.Request{Language: "shell",

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// fill puts text into every string that x leads to: fields, elements of slices and maps, keys, and what pointers and
-// interfaces hold.
+// fill puts text into every string that x leads to: fields, elements of slices and maps, keys, and values of pointers
+// and interfaces.
 func fill(x reflect.Value, text string) {
 	switch x.Kind() {
 	case reflect.String:
@@ -114,8 +114,8 @@ func TestScrubEmbedded(t *testing.T) {
 	}
 }
 
-// TestScrubForgetsNothing: a secret in any field of a result, also one that is added later, is removed, but for the
-// fields here, which hold ids, hashes, words of ours, or what was cleaned before.
+// TestScrubForgetsNothing: a secret in any field of a result, even a field that is added later, is removed, except for
+// the fields here, which hold ids, hashes, words of ours, or text that was redacted before.
 func TestScrubForgetsNothing(t *testing.T) {
 	const secret = "s3cr3t-" + "of-the-test"
 	memory := vault.NewMemory()

@@ -32,7 +32,7 @@ func deliver(t *testing.T, p *pipeline.Pipeline, id, call string) {
 	}
 }
 
-// takeSlots takes the only slot for another run of the same namespace, and returns what gives it back.
+// takeSlots takes the only slot for another run of the same namespace, and returns a function that releases it.
 func takeSlots(t *testing.T, p *pipeline.Pipeline) (leave func()) {
 	t.Helper()
 	leave, err := p.Config.Queue.Acquire(t.Context(), "default", 1, nil)

@@ -53,7 +53,7 @@ func TestNamesThatProgramsChooseAreRedacted(t *testing.T) {
 	}
 }
 
-// What a cell shows costs memory, even if there is nothing in it.
+// A display of a cell costs memory, even if it is empty.
 func TestEmptyDisplaysAreBounded(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	s := pipelinetest.Open(t, p, session.New{})

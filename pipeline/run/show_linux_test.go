@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestRunShows has runs in sandboxes of their own show what a session's cells show: cold, and where an interpreter
-// stood ready.
+// TestRunShows: runs in their own sandboxes have the same displays as the cells of a session, both in a cold start and
+// with an idle interpreter.
 func TestRunShows(t *testing.T) {
 	for _, ready := range []bool{false, true} {
 		t.Run(fmt.Sprintf("warm %v", ready), func(t *testing.T) {
@@ -97,7 +97,8 @@ func TestRunShows(t *testing.T) {
 	}
 }
 
-// TestFence has code in a fence run as what the fence says, with its own lines, and recorded as it was sent.
+// TestFence: code in a fence runs in the language of the fence, with its own line numbers, and is recorded as it was
+// sent.
 func TestFence(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	session := pipelinetest.Open(t, p, session.New{Language: "python"}).ID

@@ -49,8 +49,8 @@ func (e *execution) sign(ctx context.Context) {
 	}
 }
 
-// proposeChanges stores the changes of the run to its workspace. Those of a session are proposed at its end, unless they
-// are applied without a question.
+// proposeChanges stores the changes of the run to its workspace. Those of a session are proposed at its end, unless
+// they are applied without a question.
 func (e *execution) proposeChanges(ctx context.Context) {
 	view := workspace.View{Dir: e.request.Workspace.Host, Began: e.since}
 	applies := e.project.Changes == workspace.AutoApply

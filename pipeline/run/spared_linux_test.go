@@ -52,9 +52,9 @@ func (w *sparingWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// TestSparedIsTheSame has a program's secrets lie before, across and behind the cut: what is kept, and how much is cut,
-// are the same whether the rest is carried or counted elsewhere, where a secret counts as it was written. Whoever is to
-// have all of the output is spared none.
+// TestSparedIsTheSame has a program's secrets lie before, across and behind the cut. The returned text is the same
+// whether the rest of the output is carried or counted elsewhere. The number of cut bytes differs only by the secrets,
+// which count there as they were written. A caller that asks for the whole output is spared none of it.
 func TestSparedIsTheSame(t *testing.T) {
 	type streams struct {
 		stdout, stderr string

@@ -28,7 +28,7 @@ func startJob(t testing.TB, p *pipeline.Pipeline, s session.Info, code string, s
 	return id
 }
 
-// resume answers calls, and returns what comes next.
+// resume answers calls, and returns the job's next state.
 func resume(t testing.TB, p *pipeline.Pipeline, id string, results ...run.ToolResult) run.Job {
 	t.Helper()
 	j, err := run.Resume(t.Context(), p, "", id, results, nil)
@@ -93,7 +93,7 @@ func TestToolCallsFail(t *testing.T) {
 	if j, _ := run.JobOf(p, "", id); j.Result.Value["text/plain"] != "'no answer came within 0.3 s'" {
 		t.Errorf("a call that nobody answers: %+v", j.Result)
 	}
-	// Who can't answer calls gets no promise of it, and no row.
+	// A client that can't answer calls gets no promise of it, and no row.
 	if res := pipelinetest.Cell(t, p, s.ID, caught, nil); !strings.Contains(res.Value["text/plain"], "client sent can call its tools") {
 		t.Errorf("a call of code that nobody follows: %v", res.Value)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestUnknownTokensInSessions: what a session's code shows goes other ways than its output.
+// TestUnknownTokensInSessions: displays of a session's code take other routes than its output.
 func TestUnknownTokensInSessions(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.UnknownTokens = pipeline.UnknownMask })
 	s := pipelinetest.Open(t, p, session.New{})
@@ -34,7 +34,7 @@ func TestUnknownTokensInSessions(t *testing.T) {
 	}
 }
 
-// TestCaptureInSessions: what code shows beside its output is output, too.
+// TestCaptureInSessions: displays of code are captured like its output.
 func TestCaptureInSessions(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Capture.Output = true })
 	s := pipelinetest.Open(t, p, session.New{})

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
-// ProposeChanges stores what a living session has changed in its workspace as a change set, in place of the one before
-// if nobody has decided about that. It comes to the set without its entries, or nil if nothing differs.
+// ProposeChanges stores the changes of a living session's workspace as a change set, in place of the one before if
+// nobody has decided about that. The result is the set without its entries, or nil if nothing differs.
 type ProposeChanges struct{ Namespace, Session string }
 
 func (q ProposeChanges) Subject() pipeline.Subject {

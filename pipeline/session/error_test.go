@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestPublicText: a client learns why it is refused and what went wrong in its sandbox, and nothing of the host.
+// TestPublicText: a client learns why it is refused and which error its sandbox had, and nothing of the host.
 func TestPublicText(t *testing.T) {
 	broken := errors.New("open /var/lib/sandboxmcp/state/x: permission denied")
 	for want, err := range map[string]error{
@@ -30,7 +30,7 @@ func TestPublicText(t *testing.T) {
 	}
 }
 
-// TestFewLeft: who has reached a limit of the kernel reads which one, and how to raise it.
+// TestFewLeft: an error at a limit of the kernel names the limit, and how to raise it.
 func TestFewLeft(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{syscall.EMFILE: pipeline.RaiseFileLimit, syscall.EAGAIN: pipeline.RaiseProcessLimit,
 		syscall.EINVAL: ""} {

@@ -27,8 +27,8 @@ func (s *stuck) Exec(ctx context.Context, _ backends.Command, _ backends.Streams
 	}
 }
 
-// TestGuestThatNeverStarts: who waits for an agent can give up, nobody else waits for them, and the session's end ends
-// it.
+// TestGuestThatNeverStarts: a caller that waits for an agent can give up, nobody else waits for that caller, and the
+// end of the session ends the agent.
 func TestGuestThatNeverStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sandbox := &stuck{closed: make(chan struct{})}
@@ -89,8 +89,8 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// TestGuestOfAnotherSandbox: while a sandbox that has died is closed, an agent in the one that takes its place is not:
-// who asks for it meanwhile keeps it.
+// TestGuestOfAnotherSandbox: while a dead sandbox is closed, the agent in the sandbox that takes its place stays open:
+// a caller that asks for it meanwhile keeps it.
 func TestGuestOfAnotherSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fresh := &stuck{closed: make(chan struct{})}

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestManyIdleSessions adds up what each of many takes.
+// TestManyIdleSessions adds up the memory of each of many sessions.
 func TestManyIdleSessions(t *testing.T) {
 	const limit = 12 << 20 // bytes of memory for one, its PID 1 included
 	n := hosttest.Rounds(10, 1000)

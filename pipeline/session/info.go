@@ -7,8 +7,8 @@
 // time (guard, line), and an ended session runs none. The manager ends unused and expired sessions, and replaces
 // interpreters that die (interpreter, restart).
 //
-// A file calls only files behind it in this order: limits, inspect, bridge, contexts, new, pause, changes, agent, error, info,
-// line, network, restart, guests, interpreter, guard, state, manager, session, tools.
+// A file calls only files behind it in this order: limits, inspect, bridge, contexts, new, pause, changes, agent,
+// error, info, line, network, restart, guests, interpreter, guard, state, manager, session, tools.
 package session
 
 import (

@@ -46,7 +46,7 @@ func (s *Session) removeTicket(t *sessionTicket) {
 	}
 }
 
-// RetainTicket returns the ticket of a context for another holder, who must call Leave too, or nil if there is none.
+// RetainTicket returns the ticket of a context for another holder, which must call Leave too, or nil if there is none.
 func RetainTicket(ctx context.Context) *Ticket {
 	p, ok := ctx.Value(placeKey{}).(*Ticket)
 	if !ok {

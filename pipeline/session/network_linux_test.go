@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// TestSessionNetwork: the rules of a session are within what the operator allows, can be replaced, and are refused
-// where they can't be enforced.
+// TestSessionNetwork: the rules of a session are within the operator's policy, can be replaced, and are refused where
+// they can't be enforced.
 func TestSessionNetwork(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		c.Egress.Policy, _ = egress.NewPolicy([]string{"a.test", "b.test"}, nil)
@@ -155,7 +155,7 @@ func TestNetworkLeases(t *testing.T) {
 	}
 }
 
-// TestDisplay: what a cell shows comes while it runs, without secrets, and variables that are for one cell are gone
+// TestDisplay: displays of a cell come while it runs, without secrets, and variables that are for one cell are gone
 // after it.
 func TestDisplay(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
@@ -195,7 +195,7 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
-// TestLeftOut: what waits for a caller is bounded, and who gets not all is told so.
+// TestLeftOut: displays that wait for a caller are bounded, and the caller learns how many are missing.
 func TestLeftOut(t *testing.T) {
 	reads := make(chan struct{})
 	var got []string
@@ -220,8 +220,8 @@ func TestLeftOut(t *testing.T) {
 	t.Errorf("got %q", got)
 }
 
-// TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order. Nobody else keeps
-// more than its texts meanwhile.
+// TestSlowDisplay: code that shows displays waits for no caller, and the caller gets all of them in order. Meanwhile
+// the result keeps only their texts.
 func TestSlowDisplay(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	opened, _, err := pipeline.Do(t.Context(), p, session.New{Language: "python"})

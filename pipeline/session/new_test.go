@@ -159,7 +159,7 @@ func TestSessionIsWalled(t *testing.T) {
 	}
 }
 
-// What a session leased in one cell is still taken out of what a later one says.
+// A secret that a session leased in one cell is still redacted from the output of a later cell.
 func TestSessionSecretsAreRedactedForItsWholeLife(t *testing.T) {
 	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Results = newResults(t) })
 	value := "k3y-" + "of-a-session-0001"

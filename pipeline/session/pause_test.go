@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// TestFilling: copies that are made at the same time have the room of one together, and what fails gives its room back.
+// TestFilling: simultaneous copies have the room of one together, and a failed copy gives its room back.
 func TestFilling(t *testing.T) {
 	var all atomic.Int64
 	one := &filling{Reader: strings.NewReader(strings.Repeat("x", 6<<20)), all: &all, most: 10 << 20}

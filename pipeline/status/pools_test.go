@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// What a backend is told to have ready must be what it then executes: else an idle interpreter would run
-// with what another program was to get.
+// A backend must execute the same program that it was told to have ready: else an idle interpreter would run with the
+// settings and secrets of another program.
 func TestBackendKnowsTheProgramBeforeItStarts(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	dir := t.TempDir()

@@ -32,8 +32,8 @@ type Browse struct {
 	Timeout    time.Duration // after which the page is read as it is; 0 is the operator's
 }
 
-// Browsed is a page that a browser has read. The requested part of the text is the result's Stdout. A page that did
-// not load in time is a result too: Late then says what was missing, and Ended is "timeout".
+// Browsed is a page that a browser has read. The requested part of the text is the result's Stdout. A page that did not
+// load in time is a result too: Late then names the missing part, and Ended is "timeout".
 type Browsed struct {
 	URL     string   `json:"url"` // after redirects
 	Host    string   `json:"host"`

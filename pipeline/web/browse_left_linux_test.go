@@ -52,7 +52,7 @@ func TestBrowseLeavesNothing(t *testing.T) {
 	}
 }
 
-// A browser that dies is an error that says so, and a caller who leaves ends it.
+// A browser that dies is an error that says so, and a browser ends when its caller leaves.
 func TestBrowseDies(t *testing.T) {
 	p, _, _, w := newPages(t, nil)
 	arrived := make(chan struct{}, 10)

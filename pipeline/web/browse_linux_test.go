@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// newPages is a pipeline with a browser, and a town of which it may see what is given.
+// newPages is a pipeline with a browser, and a town of which the browser may see the pages of the test.
 func newPages(t testing.TB, change func(*pipeline.Config)) (*pipeline.Pipeline, *pipelinetest.FlakyLog, *vault.Memory, *pipelinetest.Town) {
 	t.Helper()
 	if _, err := browser.FindProgram(""); err != nil {

@@ -37,7 +37,7 @@ func onePage(w *pipelinetest.Town, t testing.TB, p *pipeline.Pipeline, body stri
 	return "http://" + web + "/"
 }
 
-// browse fetches a page; what can't be fetched ends the test.
+// browse fetches a page; a page that can't be fetched ends the test.
 func browse(t testing.TB, p *pipeline.Pipeline, q Browse) browsedResult {
 	t.Helper()
 	got, err := browsePage(t.Context(), p, q)
@@ -47,7 +47,7 @@ func browse(t testing.TB, p *pipeline.Pipeline, q Browse) browsedResult {
 	return got
 }
 
-// hurried gives a page that never ends little time, and more only where it has not shown what it shows at once.
+// hurried gives a page that never ends little time, and more only if the page has not shown its first text by then.
 func hurried(t testing.TB, p *pipeline.Pipeline, q Browse, shows string) (browsedResult, error) {
 	for q.Timeout = 4 * time.Second; ; q.Timeout *= 2 {
 		got, err := browsePage(t.Context(), p, q)
@@ -227,7 +227,7 @@ func TestBrowseRedirects(t *testing.T) {
 	}
 }
 
-// Hostile pages end as results, or as errors that say what it was.
+// Hostile pages end as results, or as errors that name the cause.
 func TestBrowseHostile(t *testing.T) {
 	p, _, _, w := newPages(t, nil)
 	hang := make(chan struct{})
@@ -366,7 +366,7 @@ func TestBrowseMemory(t *testing.T) {
 	}
 }
 
-// What redirects and pages tell of a secret is not told on, and no picture shows it.
+// Secrets in redirects and pages are redacted, and no picture shows one.
 func TestBrowseRedacts(t *testing.T) {
 	t.Parallel()
 	p, log, memory, w := newPages(t, nil)
@@ -447,8 +447,8 @@ func TestBrowseCapped(t *testing.T) {
 	}
 }
 
-// TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the
-// server's own. A page of an authority that was added to this machine is shown.
+// TLS goes through the gateway as it is: the browser's error about an untrusted certificate is about the server's own.
+// A page of an authority that was added to this machine is shown.
 func TestBrowseTLS(t *testing.T) {
 	t.Parallel()
 	p, _, _, w := newPages(t, nil)

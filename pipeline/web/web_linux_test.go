@@ -228,7 +228,8 @@ func TestFetchUnrecorded(t *testing.T) {
 	}
 }
 
-// TestReader has what reads pages lack what it needs, and die of a page.
+// TestReader has readers of pages that fail, answer malformed text or are missing, and one that runs in the profile
+// landlock.
 func TestReader(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "<p>text") })
 	good := pipeline.PackageSettings[Config](r.Pipeline).Reader

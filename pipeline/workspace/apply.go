@@ -11,12 +11,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Apply writes a change set to its directory on the host: all of it that is not held back, or the named paths. Where
-// the host has changed since, nothing is written, and the error lists the conflicts.
+// Apply writes a change set to its directory on the host: the named paths, or all paths that are not held. If the host
+// has changed one of them since, nothing is written, and the error lists the conflicts.
 type Apply struct {
 	Namespace string
 	ID        string
-	Paths     []string // relative to the directory; nil is all that is not held back
+	Paths     []string // relative to the directory; nil is all paths that are not held
 	Merge     bool     // merge texts that changed on both sides
 }
 
@@ -28,7 +28,7 @@ func (q Apply) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[chang
 	})
 }
 
-// Undo restores what an applied change set has replaced.
+// Undo restores the files that an applied change set replaced.
 type Undo struct{ Namespace, ID string }
 
 func (q Undo) Subject() pipeline.Subject { return pipeline.About("changes_undo", q.Namespace, "") }
@@ -54,7 +54,7 @@ func (q Drop) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[change
 	})
 }
 
-// plan plans an action on a change set of the namespace, whose end is recorded with a row of this kind.
+// plan plans an action on a change set of the namespace; row is the kind of the row at its end.
 func plan(ctx context.Context, r *pipeline.Run, id, row string,
 	do func(ctx context.Context, store *changes.Store, id string) (changes.Applied, error)) (pipeline.Action[changes.Applied], error) {
 	store, err := openStore(r.Pipeline)
@@ -83,7 +83,7 @@ func plan(ctx context.Context, r *pipeline.Run, id, row string,
 	})
 }
 
-// appliedFacts are the facts of a row about what was done with a change set; by is a policy that decided it.
+// appliedFacts returns the facts of a row about an action on a change set; by is the policy that decided it, if any.
 func appliedFacts(done changes.Applied, by string) pipeline.Facts {
 	f := factsOf(done.Set)
 	maps.Copy(f, pipeline.Facts{"paths": done.Paths, "count": len(done.Paths), "left": len(done.Left)})
@@ -91,7 +91,7 @@ func appliedFacts(done changes.Applied, by string) pipeline.Facts {
 	return f
 }
 
-// find returns a change set of a namespace that sees reports, by a method of a store.
+// find returns a change set by the method get of a store, if sees accepts its namespace.
 func find(get func(id string) (changes.Set, error), id string, sees func(namespace string) bool) (changes.Set, error) {
 	set, err := get(id)
 	if err == nil && !sees(set.Namespace) {
@@ -103,7 +103,7 @@ func find(get func(id string) (changes.Set, error), id string, sees func(namespa
 	return set, nil
 }
 
-// refusal adds the command that helps to an error of the store, about an action that has a row of this kind.
+// refusal turns an error of the store into a refusal with a remedy; row is the kind of row of the action.
 func refusal(err error, row string) error {
 	var conflicts *changes.Conflicts
 	switch {

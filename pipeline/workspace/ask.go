@@ -15,21 +15,21 @@ import (
 // Asked is a question to a person whether a change set may be applied.
 type Asked struct {
 	Question approval.Question
-	done     chan struct{} // closed when it was answered and, if the answer was yes, the set was applied
+	done     chan struct{} // closed after the answer and, if the answer is yes, after the apply
 	Applied  changes.Applied
-	Err      error // why it was not applied, though a person said yes
+	Err      error // why the set was not applied after a yes
 }
 
-// Done is closed when Applied and Err are set: the question is answered, and what it allowed is done.
+// Done is closed once the question is answered and Applied and Err are set.
 func (a *Asked) Done() <-chan struct{} { return a.done }
 
-// asking are the questions of a pipeline that wait, by the id of the change set.
+// asking has the open questions of a pipeline by the id of the change set.
 type asking struct {
 	mu  sync.Mutex
 	all map[string]*Asked
 }
 
-// FindQuestion returns the open question about a change set, or about one of a session; nil without one.
+// FindQuestion returns the open question about a change set, given its id or its session's; nil if there is none.
 func FindQuestion(p *pipeline.Pipeline, namespace, id string) *Asked {
 	room := askingOf(p)
 	room.mu.Lock()
@@ -46,8 +46,8 @@ func askingOf(p *pipeline.Pipeline) *asking {
 	return pipeline.PackageState(p, func(*pipeline.Pipeline) *asking { return &asking{all: map[string]*Asked{}} })
 }
 
-// Ask asks a person whether a change set may be applied, all of it that is not held back. A yes has that done, also
-// when the caller has given up by then.
+// Ask asks a person whether a change set, without its held paths, may be applied. After a yes it is applied, even if
+// the caller has given up by then.
 func Ask(ctx context.Context, p *pipeline.Pipeline, namespace, id, reason, client string) (*Asked, error) {
 	if p.Config.Approvals == nil {
 		return nil, pipeline.Refuse(pipeline.StageValidate, "nobody can be asked: approvals are off on this server",
@@ -84,7 +84,7 @@ func Ask(ctx context.Context, p *pipeline.Pipeline, namespace, id, reason, clien
 	return a, nil
 }
 
-// await waits for the answer, which comes in a bounded time, and applies the change set if it is yes.
+// await waits for the answer, which has a time limit, and applies the change set after a yes.
 func (a *Asked) await(p *pipeline.Pipeline, pending *approval.Pending, set changes.Set, forget func()) {
 	defer close(a.done)
 	defer forget()
@@ -106,7 +106,7 @@ func nameOf(p *pipeline.Pipeline, dir string) string {
 	return dir
 }
 
-// maxPaths bounds the paths of a question; a person sees all of them by "sandboxmcp changes show".
+// maxPaths bounds the paths in a question; "sandboxmcp changes show" lists all of them.
 const maxPaths = 20
 
 // listPaths lists the first paths of a change set for people.

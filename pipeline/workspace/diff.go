@@ -12,11 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// maxDiff bounds a diff that people or agents read, in bytes.
+// maxDiff bounds a diff for people or agents, in bytes.
 const maxDiff = 4 << 20
 
-// Diff returns the change set's difference as a patch, for readers: without the secrets of the namespace. After maxDiff
-// bytes it is cut, which its last line says.
+// Diff returns the difference of a change set as a patch for readers, without the secrets of the namespace. A patch
+// that is longer than maxDiff is cut, and its last line says so.
 func Diff(ctx context.Context, p *pipeline.Pipeline, set changes.Set, paths []string) (string, error) {
 	store, err := openStore(p)
 	if err != nil {
@@ -41,7 +41,7 @@ func Diff(ctx context.Context, p *pipeline.Pipeline, set changes.Set, paths []st
 	return diff, nil
 }
 
-// Export writes the change set's difference as a patch that git apply takes, with the files as they are.
+// Export writes the difference of a change set as a patch for "git apply", with unredacted contents.
 func Export(w io.Writer, p *pipeline.Pipeline, set changes.Set, paths []string) error {
 	store, err := openStore(p)
 	if err != nil {
@@ -59,12 +59,12 @@ func List(p *pipeline.Pipeline, f changes.Filter) ([]changes.Set, error) {
 	return store.List(f)
 }
 
-// Get returns a change set of a namespace by its id, or the beginning of it.
+// Get returns a change set of a namespace by its id or an unambiguous prefix.
 func Get(p *pipeline.Pipeline, namespace, id string) (changes.Set, error) {
 	return Find(p, id, func(own string) bool { return own == namespace })
 }
 
-// Find returns a change set of a namespace that sees reports by its id, or the beginning of it.
+// Find returns a change set by its id or an unambiguous prefix, if sees accepts its namespace.
 func Find(p *pipeline.Pipeline, id string, sees func(namespace string) bool) (changes.Set, error) {
 	store, err := openStore(p)
 	if err != nil {
@@ -73,7 +73,7 @@ func Find(p *pipeline.Pipeline, id string, sees func(namespace string) bool) (ch
 	return find(store.Get, id, sees)
 }
 
-// limited writes the first bytes to w.
+// limited writes to w up to a number of bytes.
 type limited struct {
 	w    io.Writer
 	left int

@@ -16,22 +16,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Policy says what becomes of the changes to a named directory.
+// Policy decides how the changes to a named directory are applied.
 type Policy string
 
-// The policies. With ReadOnly, programs can't change their view either.
+// The policies. With ReadOnly, programs can't change their own view either.
 const (
 	AskPerson Policy = "ask"
 	AutoApply Policy = "apply" // at the end of each run with exit code 0
 	ReadOnly  Policy = "read"
 )
 
-// Named is a directory of the host that agents work in by its name.
+// Named is a directory of the host in which agents work by its name.
 type Named struct {
 	Name    string
 	Path    string // absolute
 	Changes Policy
-	For     []string // namespaces that may use it; none is all
+	For     []string // namespaces that may use it; nil is all
 }
 
 func (n Named) allows(namespace string) bool {
@@ -49,7 +49,7 @@ func (n Named) String() string {
 	return n.Name + " (a person reviews the changes)"
 }
 
-// Mount returns the directory as sandboxes have it; of the zero value it is none.
+// Mount returns the directory as a mount for sandboxes; the zero value has none.
 func (n Named) Mount() backends.Mount {
 	if n.Path == "" {
 		return backends.Mount{}
@@ -57,7 +57,7 @@ func (n Named) Mount() backends.Mount {
 	return backends.Mount{Host: n.Path, Propose: n.Changes != ReadOnly}
 }
 
-// Mounts returns what git needs beside the directory, see Repository.
+// Mounts returns the further mount that git needs, see Repository.
 func (n Named) Mounts() []backends.Mount {
 	if m, found := Repository(n.Path); found {
 		return []backends.Mount{m}
@@ -65,12 +65,12 @@ func (n Named) Mounts() []backends.Mount {
 	return nil
 }
 
-// HasNamed reports whether the operator has named a directory.
+// HasNamed reports whether the operator has named any directory.
 func HasNamed(p *pipeline.Pipeline) bool {
 	return len(pipeline.PackageSettings[Config](p).Named) > 0
 }
 
-// ListNamed returns the directories that the operator has named for a namespace, by name.
+// ListNamed returns the named directories that a namespace may use, ordered by name.
 func ListNamed(p *pipeline.Pipeline, namespace string) (all []Named) {
 	named := pipeline.PackageSettings[Config](p).Named
 	for _, name := range slices.Sorted(maps.Keys(named)) {
@@ -81,7 +81,7 @@ func ListNamed(p *pipeline.Pipeline, namespace string) (all []Named) {
 	return all
 }
 
-// FindNamed returns a directory of a namespace by its name.
+// FindNamed returns a named directory that a namespace may use.
 func FindNamed(p *pipeline.Pipeline, namespace, name string) (Named, error) {
 	n := pipeline.PackageSettings[Config](p).Named[name]
 	known := n.Name != "" && n.allows(namespace)
@@ -106,7 +106,8 @@ func FindNamed(p *pipeline.Pipeline, namespace, name string) (Named, error) {
 	return n, containment.CheckNamedDir("workspace "+strconv.Quote(name), "workspaces."+name, n.Path)
 }
 
-// ApplyNow applies a change set of the run itself, as the policy of its directory says. Conflicts leave it proposed.
+// ApplyNow applies the change set of the run itself, for a directory with the policy AutoApply. After a conflict, the
+// set stays proposed.
 func ApplyNow(ctx context.Context, r *pipeline.Run) {
 	set := r.Outcome.Changes
 	if set == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Repository returns the read-only mount that git needs in a worktree that "git worktree add" made: the repository, at
-// the place that the worktree's .git names. The repository must name the worktree, too: otherwise a program that writes
-// a .git could have any directory of the host shown to the next one.
+// Repository returns the read-only mount that git needs in a worktree of "git worktree add": the repository, at the
+// path in the worktree's file .git. The repository must name the worktree, too: otherwise a program that writes a .git
+// could expose any directory of the host to the next program.
 func Repository(worktree string) (m backends.Mount, found bool) {
 	link, isLink := strings.CutPrefix(readLine(filepath.Join(worktree, ".git")), "gitdir: ")
 	inside, own := link, link
@@ -32,7 +32,7 @@ func Repository(worktree string) (m backends.Mount, found bool) {
 	return m, err == nil && err2 == nil && os.SameFile(here, named) && !paths.Within(m.Host, worktree)
 }
 
-// readLine returns the first line of a small file; nothing of a larger one.
+// readLine returns the first line of a small file, or "" for a larger one.
 func readLine(name string) string {
 	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() > 4<<10 {
 		return ""

@@ -1,5 +1,5 @@
-// Package workspace has programs work on directories of the host without changing them. The changes of a run become a
-// change set, which a person applies, drops or undoes: each is an effect, with rows and a receipt.
+// Package workspace lets programs work on directories of the host without changing them. The changes of a run become a
+// change set. A person applies, drops or undoes it: each of these actions is an effect, with rows and a receipt.
 //
 // A file calls those below it, in this order: ask, apply, diff, named, workspace, repository.
 package workspace
@@ -15,10 +15,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Config names the store of change sets, and the directories that agents may work in. The zero value has none, and
+// Config names the store of change sets, and the directories in which agents may work. The zero value has none:
 // programs can't propose changes.
 type Config struct {
-	Dir   string           // of the store; made when missing
+	Dir   string           // of the store; created if missing
 	Named map[string]Named // by name
 }
 
@@ -30,7 +30,7 @@ const (
 	Undone   = "changes.undone"
 )
 
-// CheckProposal refuses a run that is to propose changes where no change set can be stored.
+// CheckProposal refuses a run with proposed changes if this server has no store for change sets.
 func CheckProposal(p *pipeline.Pipeline) error {
 	if pipeline.PackageSettings[Config](p).Dir == "" {
 		return pipeline.Refuse(pipeline.StageValidate, "change sets can't be stored here", "show the directory with :ro or :rw instead")
@@ -39,8 +39,8 @@ func CheckProposal(p *pipeline.Pipeline) error {
 }
 
 // Propose stores the changes of a run's sandbox as a change set with the run's id, and adds its summary to the outcome.
-// Without any change, nothing is stored.
-// An undecided change set of the same session is dropped: the new one has all of it.
+// If nothing changed, nothing is stored. Earlier undecided change sets of the same session are dropped: the new one
+// contains their changes.
 func Propose(ctx context.Context, r *pipeline.Run, v View) error {
 	store, err := openStore(r.Pipeline)
 	if err != nil {
@@ -70,14 +70,14 @@ func Propose(ctx context.Context, r *pipeline.Run, v View) error {
 	return nil
 }
 
-// View is a directory of the host as a sandbox has it.
+// View is a sandbox's view of a directory of the host.
 type View struct {
-	Dir   string    // the host's
-	Began time.Time // when programs could see it, by changes.Began
+	Dir   string    // of the host
+	Began time.Time // when programs first saw it, from changes.Began
 	Files backends.Files
 }
 
-// dropEarlier drops the undecided change sets of a session but the newest one.
+// dropEarlier drops the undecided change sets of a session, except the newest one.
 func dropEarlier(ctx context.Context, store *changes.Store, newest changes.Set, r *pipeline.Run) error {
 	earlier, err := store.List(changes.Filter{Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Status: changes.StatusProposed})
 	for _, set := range earlier {
@@ -94,7 +94,7 @@ func dropEarlier(ctx context.Context, store *changes.Store, newest changes.Set, 
 	return err
 }
 
-// signedChanges returns a change set as receipts have it.
+// signedChanges returns a change set in the form that receipts contain.
 func signedChanges(set changes.Set) (*signer.ChangeSet, error) {
 	return signer.NewChangeSet(set.Dir, func(yield func(signer.PathChange) bool) {
 		for _, e := range set.Entries {
@@ -115,7 +115,7 @@ func factsOf(set changes.Set) pipeline.Facts {
 	return f
 }
 
-// opened is the store of a pipeline, or why it could not be opened.
+// opened is the store of a pipeline, or the error of opening it.
 type opened struct {
 	store *changes.Store
 	err   error

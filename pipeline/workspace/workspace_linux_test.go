@@ -46,7 +46,7 @@ func newProject(t *testing.T) project {
 	return project{t, p, log, dir}
 }
 
-// run has a shell change the directory.
+// run changes the directory with a shell script.
 func (p project) run(code string) pipeline.Outcome {
 	p.Helper()
 	_, out, err := pipeline.Do(p.Context(), p.Pipeline, run.Request{Language: "shell", Code: []byte(code),
@@ -62,7 +62,7 @@ func (p project) read(name string) string {
 	return string(b)
 }
 
-// do has an effect of a namespace.
+// do performs an effect and returns its result.
 func do[T any](p project, e pipeline.Effect[T]) (T, error) {
 	answer, _, err := pipeline.Do(p.Context(), p.Pipeline, e)
 	return answer, err
@@ -145,7 +145,7 @@ func TestSecretsStay(t *testing.T) {
 	}
 }
 
-// A difference of more than readers get says so.
+// A difference that is longer than maxDiff says that it is cut.
 func TestLongDiff(t *testing.T) {
 	p := newProject(t)
 	out := p.run("yes line | head -c 5000000 >long; echo end >z.txt")
@@ -160,7 +160,7 @@ func TestLongDiff(t *testing.T) {
 	}
 }
 
-// No namespace reaches the change sets of another, and dropped content is gone.
+// No namespace reaches the change sets of another, and the content of a dropped set is gone.
 func TestNamespaces(t *testing.T) {
 	p := newProject(t)
 	id := p.run("echo more >>a.txt").Changes.ID

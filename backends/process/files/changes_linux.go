@@ -17,20 +17,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// maxName is the longest name, in bytes, of a directory that Changes reads: the kernel takes no longer path, and the
-// deepest chain of directories that a program makes costs the square of its depth.
+// maxName is the longest name, in bytes, of a directory that Changes reads: the kernel accepts no longer path, and the
+// time for the deepest chain of directories that a program can make grows with the square of its depth.
 const maxName = unix.PathMax - 1
 
-// proposed are the two sides of a workspace with proposed changes. Names decide what changed. Marks of an overlay, which a
-// program may imitate, only tell a removal from a file of the host that the overlay does not show, since it is newer.
+// proposed has the two sides of a workspace with proposed changes. Names decide whether a path changed. Marks of an
+// overlay, which a program may forge, only distinguish a path that the program removed from one that the overlay does
+// not show yet because the host added it later.
 type proposed struct {
-	upper  *os.Root        // the directory in which an overlay keeps what programs write; nil for a copy
+	upper  *os.Root        // the directory in which an overlay stores the writes of programs; nil for a copy
 	lower  *os.Root        // the host's directory below the overlay; nil for a copy
-	copied snapshot.Names  // of the host's directory, for a copy
-	hidden map[string]bool // names that are covered
+	copied snapshot.Names  // of the host's directory; nil for an overlay
+	hidden map[string]bool // names that are hidden from the sandbox
 }
 
-// before returns the names that a directory has on the host, or had when it was copied; nil if there is no directory.
+// before returns the names in a directory on the host, now or when it was copied; nil if there is no directory.
 func (p *proposed) before(dir string) []string {
 	if p.lower == nil {
 		return slices.Collect(maps.Keys(p.copied[dir]))
@@ -39,7 +40,7 @@ func (p *proposed) before(dir string) []string {
 	return names
 }
 
-// namesIn returns the names in a directory; none where there is no such directory.
+// namesIn returns the names in a directory, or none if there is no such directory.
 func namesIn(top *os.Root, dir string) ([]string, error) {
 	f, err := openBelow(top, dir)
 	if isGone(err) {
@@ -51,8 +52,8 @@ func namesIn(top *os.Root, dir string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// openBelow opens a directory through no link and no other mount. It is one call where the kernel has it: os.Root walks
-// the path step by step, which a chain of directories makes expensive.
+// openBelow opens a directory without following a link or entering another mount. It uses one system call if the kernel
+// has it: os.Root walks the path step by step, which is slow in a deep chain of directories.
 func openBelow(top *os.Root, dir string) (*os.File, error) {
 	at, err := top.Open(".")
 	if err != nil {
@@ -62,12 +63,12 @@ func openBelow(top *os.Root, dir string) (*os.File, error) {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOATIME | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(int(at.Fd()), dir, &how)
-	if errors.Is(err, unix.EPERM) { // its owner alone may leave the time as it is
+	if errors.Is(err, unix.EPERM) { // only the owner may leave the access time as it is
 		how.Flags &^= unix.O_NOATIME
 		fd, err = unix.Openat2(int(at.Fd()), dir, &how)
 	}
 	switch {
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // a kernel before 5.6, or a filter
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // a kernel before 5.6, or a seccomp filter
 		return top.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	case err != nil:
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
@@ -75,12 +76,12 @@ func openBelow(top *os.Root, dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir), nil
 }
 
-// isGone reports whether err says that there is no such directory, or that something else is in its place.
+// isGone reports whether err means that there is no such directory, or that something else is in its place.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV)
 }
 
-// isOpaque reports whether an overlay shows nothing of a directory of the host, which lies in one that it shows.
+// isOpaque reports whether an overlay shows nothing of a directory of the host whose parent it shows.
 func (p *proposed) isOpaque(dir string) (opaque bool) {
 	d, err := openBelow(p.upper, dir)
 	if err != nil {
@@ -103,8 +104,8 @@ func (p *proposed) close() {
 	}
 }
 
-// ProposeOverlay has Changes list the changes of an overlay over the host's directory lower, which Close closes: what
-// programs write is in the directory of which upper is an O_PATH descriptor. It leaves out the names in hidden.
+// ProposeOverlay makes Changes list the changes of an overlay over the host's directory lower, which Close closes.
+// Programs' writes are in the directory of which upper is an O_PATH descriptor. Changes leaves out the names in hidden.
 func (f *Files) ProposeOverlay(upper *os.File, lower *os.Root, hidden map[string]bool) error {
 	f.proposed = &proposed{lower: lower, hidden: hidden}
 	var err error
@@ -129,14 +130,15 @@ func (f *Files) Changes(ctx context.Context, do func(backends.Change) error) err
 	return nil
 }
 
-// directory is one that Changes is to list; opaque if an overlay shows nothing of the one of that name on the host.
+// directory is a directory that Changes has yet to list. It is opaque if an overlay shows nothing of the host's
+// directory of that name.
 type directory struct {
 	name   string
 	opaque bool
 }
 
-// changesIn calls do for the changes in one directory, and returns the directories among them. Of a copy, that is
-// everything in it.
+// changesIn calls do for the changes in one directory, and returns the directories among them. In a copy, each path is
+// listed as a change.
 func (f *Files) changesIn(ctx context.Context, dir string, opaque bool, do func(backends.Change) error) (below []directory, err error) {
 	here, there, err := f.list(dir)
 	if err != nil {
@@ -158,7 +160,7 @@ func (f *Files) changesIn(ctx context.Context, dir string, opaque bool, do func(
 	}
 	opaque = opaque || f.proposed.upper == nil || f.proposed.isOpaque(dir)
 	for _, name := range f.proposed.before(dir) {
-		if opaque && !present[name] { // else a whiteout is among names
+		if opaque && !present[name] { // otherwise names has a whiteout
 			names = append(names, name)
 		}
 	}
@@ -185,7 +187,7 @@ func (f *Files) changesIn(ctx context.Context, dir string, opaque bool, do func(
 	return below, nil
 }
 
-// list opens a directory of the workspace, and returns the names in it; nil if it is gone.
+// list opens a directory of the workspace, and returns the names in it; here is nil if the directory is gone.
 func (f *Files) list(dir string) (here *os.Root, names []string, err error) {
 	opened, err := openBelow(f.root, dir)
 	if errors.Is(err, fs.ErrPermission) && f.unlock(dir, 0o700) {
@@ -198,7 +200,7 @@ func (f *Files) list(dir string) (here *os.Root, names []string, err error) {
 	}
 	defer opened.Close()
 	names, err = opened.Readdirnames(-1)
-	if errors.Is(err, fs.ErrNotExist) && f.proposed.upper != nil { // the host has removed it below the overlay
+	if errors.Is(err, fs.ErrNotExist) && f.proposed.upper != nil { // the host removed the directory below the overlay
 		names, err = namesIn(f.proposed.upper, dir)
 	}
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// ProposeCopy fills the workspace with a copy of a directory of the host, and has Changes list all of it, and what is
-// missing. The error is [snapshot.ErrFull] if there is no room.
+// ProposeCopy fills the workspace with a copy of a directory of the host. Changes then lists all paths of the
+// workspace, and the copied paths that are missing. The error is [snapshot.ErrFull] if there is no room.
 func (f *Files) ProposeCopy(ctx context.Context, from snapshot.Source) error {
 	top, err := from.Dir.Stat(".")
 	if err != nil {
@@ -30,8 +30,8 @@ func (f *Files) ProposeCopy(ctx context.Context, from snapshot.Source) error {
 	return full(err)
 }
 
-// Unpack fills the workspace with an archive of [snapshot.Source.Pack]. Changes then lists all paths; the host
-// knows which ones are missing.
+// Unpack fills the workspace with an archive of [snapshot.Source.Pack]. Changes then lists all paths; the host knows
+// which ones are missing.
 func (f *Files) Unpack(r io.Reader) error {
 	c := &copier{to: f.root}
 	f.proposed = &proposed{}
@@ -42,7 +42,7 @@ func (f *Files) Unpack(r io.Reader) error {
 	return full(err)
 }
 
-// full returns err, or that there is no room.
+// full returns [snapshot.ErrFull] if err means that there is no room, otherwise err.
 func full(err error) error {
 	if errors.Is(err, unix.ENOSPC) {
 		return snapshot.ErrFull
@@ -54,11 +54,11 @@ func full(err error) error {
 type copier struct {
 	to    *os.Root
 	uid   int              // of the sandbox, if root starts it
-	owner syscall.Stat_t   // whose files the sandbox's user gets
-	dirs  []snapshot.Entry // whose modes and times come last
+	owner syscall.Stat_t   // the copies of this owner's files belong to uid
+	dirs  []snapshot.Entry // their modes and times are set last
 }
 
-// add copies one entry. The kernel shares blocks of the host's file where its file system can.
+// add copies one entry. The copy shares blocks with the host's file if the file system supports that.
 func (c *copier) add(e snapshot.Entry) error {
 	switch {
 	case e.Info.IsDir():
@@ -83,8 +83,8 @@ func (c *copier) add(e snapshot.Entry) error {
 	return c.failed(c.restore(e))
 }
 
-// failed makes an error of the workspace differ from one of the host's directory, of which what can't be read is left
-// out.
+// failed hides the kind of an error of the workspace: an error of the host's directory of the same kind means an
+// unreadable entry, which is left out.
 func (c *copier) failed(err error) error {
 	if err == nil || errors.Is(err, unix.ENOSPC) {
 		return err
@@ -92,7 +92,7 @@ func (c *copier) failed(err error) error {
 	return fmt.Errorf("%v", err)
 }
 
-// finish gives the directories their modes and times, the deepest first.
+// finish sets the modes and times of the directories, the deepest first.
 func (c *copier) finish() error {
 	for _, e := range slices.Backward(c.dirs) {
 		if err := c.restore(e); err != nil {
@@ -102,8 +102,8 @@ func (c *copier) finish() error {
 	return nil
 }
 
-// restore gives a copy the owner, the mode and the time of the host's file. Rights of its own (set-user-ID) would be
-// another user's.
+// restore gives a copy the owner, the mode and the time of the host's file, without a set-user-ID bit, which would
+// grant the rights of another user.
 func (c *copier) restore(e snapshot.Entry) error {
 	mode := e.Info.Mode().Perm()
 	if e.Info.IsDir() {
@@ -112,7 +112,8 @@ func (c *copier) restore(e snapshot.Entry) error {
 	return errors.Join(c.chown(e), c.to.Chmod(e.Name, mode), c.to.Chtimes(e.Name, e.Info.ModTime(), e.Info.ModTime()))
 }
 
-// chown gives a copy to the sandbox's user, as a mount with a mapped owner does: files of others stay theirs.
+// chown gives a copy to the sandbox's user, as a mount with a mapped owner does. Copies of other users' files belong to
+// those users.
 func (c *copier) chown(e snapshot.Entry) error {
 	if c.uid == 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Package files reads and writes the workspace of a sandbox for the server, in which programs may have left links,
-// FIFOs and files that they replace at any moment, and lists what they changed in a directory of the host that the
-// workspace shows by an overlay or a copy.
+// Package files reads and writes the workspace of a sandbox for the server. Programs may have left links and FIFOs
+// there, and may replace files at any moment. The package also lists the changes that programs made to a directory of
+// the host which the workspace shows by an overlay or a copy.
 //
 // A file uses those behind it in this order: copy, changes, files.
 package files

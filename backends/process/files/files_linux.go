@@ -18,30 +18,32 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxDepth bounds the depth of Each. Opening a file walks its whole path, one directory at a time, so that a program
-// could make the server walk a chain of a million directories.
+// maxDepth bounds the depth of Each. To open a file, os.Root walks its whole path, one directory at a time: without the
+// bound, a program could make the server walk a chain of a million directories.
 const maxDepth = 128
 
-// Files gives access to a workspace by a descriptor of its mount. That outlives the sandbox's processes: artifacts are
-// read when no process is left that could change them.
+// Files accesses a workspace by a descriptor of its mount. The descriptor outlives the sandbox's processes: artifacts
+// are read when no process is left that could change them.
 type Files struct {
 	root *os.Root
-	uid  int  // owner of files that Put makes; 0 is the server's user
-	own  bool // not a directory of the host: files that the program made unreadable may be opened
+	uid  int  // owner of files that Put creates; 0 is the server's user
+	own  bool // the workspace is not a directory of the host: files that the program made unreadable may be opened
 
 	proposed *proposed // changes of the host's directory; nil without them
 	mu       sync.Mutex
-	modes    map[string]unlocked // of the paths that were opened so; guarded by mu
+	modes    map[string]unlocked // of the paths whose mode unlock changed; guarded by mu
 }
 
-// unlocked is the mode that a program gave to a file or directory which this process could not open then.
+// unlocked records the mode that a program set on a file or directory, and the mode by which unlock replaced it so that
+// this process could open the path.
 type unlocked struct {
 	of       backends.FileID
 	was, set fs.FileMode // permission bits
 }
 
-// Open opens the workspace of which dir is an O_PATH descriptor. Files that Put makes belong to uid, if that is not 0.
-// own means that the workspace is not a directory of the host: this process may change the mode of what it can't open.
+// Open opens the workspace of which dir is an O_PATH descriptor. Files that Put creates belong to uid, unless that is
+// 0. own means that the workspace is not a directory of the host: this process may change the mode of a path to open
+// it.
 func Open(dir *os.File, uid int, own bool) (*Files, error) {
 	root, err := openRoot(dir)
 	if err != nil {
@@ -81,7 +83,7 @@ func (f *Files) Put(name string, mode uint32, r io.Reader) error {
 	return file.Chmod(os.FileMode(mode) & 0o777)
 }
 
-// mkdirAll makes dir and its parents.
+// mkdirAll creates dir and its parents.
 func (f *Files) mkdirAll(dir string) error {
 	if dir == "." || dir == "/" {
 		return nil
@@ -99,8 +101,8 @@ func (f *Files) mkdirAll(dir string) error {
 	return err
 }
 
-// asOwner makes a file as the sandbox's user: on a file system of a user namespace, users without a number there, such
-// as the host's root, can't.
+// asOwner runs do as the sandbox's user, to create files: on a file system of a user namespace, a user without an ID
+// there, such as the host's root, can't create any.
 func (f *Files) asOwner(do func() error) error {
 	if f.uid == 0 {
 		return do()
@@ -121,9 +123,9 @@ func (f *Files) Each(ctx context.Context, do func(backends.File) error) (int, er
 	return f.walk(ctx, ".", 0, do)
 }
 
-// walk calls do with the regular files below dir, and returns the number of entries that it left out: those of other
-// types, those deeper than maxDepth, and those that can't be read. It ends with an error of do or ctx, or if dir at
-// depth 0 can't be opened.
+// walk calls do with the regular files below dir, and returns the number of entries that it left out: entries of other
+// types, entries deeper than maxDepth, and unreadable ones. It fails with an error of do or ctx, or if dir at depth 0
+// can't be opened.
 func (f *Files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
 	d, err := f.openDir(dir)
 	if err != nil && depth == 0 {
@@ -166,7 +168,7 @@ func (f *Files) walk(ctx context.Context, dir string, depth int, do func(backend
 	}
 }
 
-// openDir opens a directory, also one of the sandbox's own from which the program removed all rights.
+// openDir opens a directory, even if it is one of the sandbox's own from which the program removed all rights.
 func (f *Files) openDir(name string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	d, err := f.root.OpenFile(name, flags, 0)
@@ -176,7 +178,7 @@ func (f *Files) openDir(name string) (*os.File, error) {
 	return d, err
 }
 
-// unlock gives this process, as its owner, the rights to a file or directory of the sandbox's own.
+// unlock changes the mode of a file or directory of the sandbox's own, so that this process, as its owner, can open it.
 func (f *Files) unlock(name string, mode fs.FileMode) bool {
 	info, err := f.root.Lstat(name)
 	if !f.own || err != nil || f.root.Chmod(name, mode) != nil {
@@ -188,7 +190,7 @@ func (f *Files) unlock(name string, mode fs.FileMode) bool {
 	return true
 }
 
-// describeFile returns the description of an entry, which opens that file only.
+// describeFile returns the description of an entry. The description's Open opens only the same file.
 func (f *Files) describeFile(name string, entry fs.FileInfo) backends.File {
 	return backends.File{
 		Name: name, Size: entry.Size(), Mode: uint32(entry.Mode().Perm()), Changed: changed(entry),
@@ -203,7 +205,7 @@ func fileID(info fs.FileInfo) (id backends.FileID) {
 	return id
 }
 
-// Open opens the regular file with an ID, and no replacement.
+// Open opens the regular file with an ID, and no replacement of it.
 func (f *Files) Open(name string, id backends.FileID) (io.ReadCloser, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := f.root.OpenFile(name, flags, 0)
@@ -214,7 +216,7 @@ func (f *Files) Open(name string, id backends.FileID) (io.ReadCloser, error) {
 		return nil, err
 	}
 	info, err := file.Stat()
-	// The same number is not enough: on disks it comes again at once, for a fifo if need be.
+	// An equal inode number is not enough: disks reuse it at once, even for a FIFO.
 	if err == nil && (fileID(info) != id || !info.Mode().IsRegular()) {
 		err = fmt.Errorf("%s was replaced while it was read", name)
 	}

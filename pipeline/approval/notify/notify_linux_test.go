@@ -48,7 +48,7 @@ func startBus(t *testing.T) string {
 	return "unix:path=" + strings.ReplaceAll(socket, " ", "%20")
 }
 
-// desktop is a small notification service, which tells of what it is to show.
+// desktop is a small notification service, which reports the notifications that it should display.
 type desktop chan []string
 
 func (d desktop) GetCapabilities() ([]string, *dbus.Error) {
@@ -89,8 +89,8 @@ var question = approval.Question{
 	Client: "agent 1.0", Reason: "because <a href=\"http://evil.example\">I</a> need it", For: time.Hour,
 }
 
-// TestNotification has the real notify-send show a question: what an agent chose is neither markup nor an escape there,
-// and there are no buttons.
+// TestNotification has the real notify-send show a question: text that an agent chose is neither markup nor an escape
+// there, and there are no buttons.
 func TestNotification(t *testing.T) {
 	program := hosttest.Program(t, "notify-send")
 	address := startBus(t)

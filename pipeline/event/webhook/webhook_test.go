@@ -27,7 +27,7 @@ import (
 var quick = pace{first: 5 * time.Millisecond, longest: 40 * time.Millisecond, answer: time.Hour, grace: time.Hour,
 	report: 20 * time.Millisecond}
 
-// receiver keeps what it is posted, and answers as the test wants.
+// receiver stores the posts that it gets, and answers as the test wants.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -238,7 +238,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestClose delivers what a receiver takes, and does not wait for one that hangs.
+// TestClose delivers to a receiver that answers, and does not wait for one that hangs.
 func TestClose(t *testing.T) {
 	before := runtime.NumGoroutine()
 	good := receive(t, nil)
@@ -267,7 +267,7 @@ func TestClose(t *testing.T) {
 	hosttest.Until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// TestDeadReceiver publishes what 10,000 runs do. Nothing waits, and memory stays bounded.
+// TestDeadReceiver publishes the events of 10,000 runs. Nothing waits, and memory stays bounded.
 func TestDeadReceiver(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -349,7 +349,7 @@ func TestNewSecret(t *testing.T) {
 	}
 }
 
-// FuzzKey reads what people keep as a secret.
+// FuzzKey reads secrets as people may store them.
 func FuzzKey(f *testing.F) {
 	f.Add([]byte("whsec_"))
 	f.Add([]byte("x\n"))

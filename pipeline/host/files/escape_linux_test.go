@@ -133,7 +133,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// What is named like the rest is still there to be used.
+// Files with names like those of refused ones can still be used.
 func TestAllowed(t *testing.T) {
 	p := newPlace(t)
 	for _, name := range []string{p.root + "/a.txt", p.root + "//./a.txt"} {
@@ -258,7 +258,8 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// Somebody swaps a file, a directory and links for each other all the time: what is read is what was inside.
+// Another process swaps a file, a directory and links for each other all the time: reads return only content from
+// inside.
 func TestSwapped(t *testing.T) {
 	p := newPlace(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -26,7 +26,7 @@ func TestWithoutOpenat2(t *testing.T) {
 	}
 }
 
-// onOldKernel does without openat2 what is then to fail.
+// onOldKernel performs operations without openat2, which must make them fail.
 func onOldKernel(dir string) (code int) {
 	runtime.LockOSThread()
 	if err := forbidOpenat2(); err != nil {

@@ -25,7 +25,7 @@ type rootedPath struct {
 
 func (d *rootedPath) Close() error { return d.dir.Close() }
 
-// openParent opens the narrowest root that covers a clean path, and refuses what the guard refuses.
+// openParent opens the narrowest root that covers a clean path, and refuses paths that the guard refuses.
 func (a Access) openParent(name string, write bool) (*rootedPath, error) {
 	if err := supported(); err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func TestFullDisk(t *testing.T) {
 	p.noTemps()
 }
 
-// Writers at once: what is there afterwards is what one of them wrote, and appended lines are all there.
+// Several writers at once: the file then has the whole text of one of them, and appended lines are all there.
 func TestConcurrent(t *testing.T) {
 	p := newPlace(t)
 	p.writeFile(p.root+"/log", "")
@@ -205,7 +205,7 @@ func TestConcurrent(t *testing.T) {
 	p.noTemps()
 }
 
-// Of those who create a file at once, one does.
+// If several create a file at once, one succeeds.
 func TestCreateOnce(t *testing.T) {
 	p := newPlace(t)
 	for i := range 100 {
@@ -232,7 +232,7 @@ func TestCreateOnce(t *testing.T) {
 	p.noTemps()
 }
 
-// whole says whether a text is what one writer wrote.
+// whole reports whether a text is the whole text of one writer.
 func whole(text []byte) bool {
 	return len(text) == 10_000 && bytes.Count(text, text[:1]) == len(text)
 }
@@ -286,7 +286,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d unfinished files were left, and removed", stale)
 }
 
-// What a writer left is removed, what another one is writing is not.
+// A temporary file that a writer left is removed; one that another writer uses is not.
 func TestTidy(t *testing.T) {
 	p := newPlace(t)
 	busy, err := os.OpenFile(p.root+"/"+tempPrefix+"busy"+tempSuffix, os.O_CREATE|os.O_RDWR, 0o600)

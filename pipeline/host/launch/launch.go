@@ -24,7 +24,8 @@ type Task struct {
 	Env       []string `json:"env"`
 	Directory string   `json:"directory"` // a real path: refused if it was replaced by a link
 	Bounds
-	// number of descriptors from FirstJoin on with which the command enters its cgroup: files to write "0" to, or a directory
+	// number of descriptors from FirstJoin on with which the command enters its cgroup: files to write "0" to, or a
+	// directory
 	Join  int  `json:"join,omitempty"`
 	Leave int  `json:"leave,omitempty"` // number of further descriptors with which this process leaves it
 	V2    bool `json:"v2,omitempty"`    // the descriptor is a directory
