@@ -121,7 +121,7 @@ var mayImport = []struct {
 	{"cli/config", nil},
 	{"cli/markdowntest", nil}, // only tests import it
 	{"cli/setup", []string{"cli/command", "cli/config", "cli/exit", "cli/terminal"}},
-	{"cli/agent", []string{"backends", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/run", "vault", "vault/tokens"}},
+	{"cli/agent", []string{"backends", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/packages", "pipeline/run", "vault", "vault/tokens"}},
 	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/changes",
 		"pipeline/control", "pipeline/run", "pipeline/workspace", "signer", "validate"}},
 	{"cli/changes", []string{"backends/paths", "cli/...", "pipeline", "pipeline/changes", "pipeline/workspace"}},

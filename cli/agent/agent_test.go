@@ -168,9 +168,21 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestRegistryHosts(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a[b]")
+	dir, bin := filepath.Join(t.TempDir(), "a[b]"), t.TempDir()
 	write(t, dir, map[string]string{"go.mod": "", "requirements-dev.txt": "", "sub/package.json": ""})
-	if got, want := registryHosts(dir), "pypi.org files.pythonhosted.org proxy.golang.org sum.golang.org"; strings.Join(got, " ") != want {
+	for name, prints := range map[string]string{
+		"go":   "https://proxy.example.com,https://second.example.com|direct\nsum.example.org",
+		"pip3": "  -i, --index-url <url>  Base URL (default https://pypi.org/simple). This should\n",
+		"npm":  "https://npm.example.com/",
+	} {
+		script := "#!/bin/sh\nprintf '%s\\n' '" + prints + "'\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	want := "pypi.org files.pythonhosted.org proxy.example.com second.example.com sum.example.org"
+	if got := registryHosts(t.Context(), dir); strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

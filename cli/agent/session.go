@@ -91,7 +91,7 @@ func (s *session) prepare(ctx context.Context, c *cli.Context) (config.Config, p
 	}
 	s.named = slices.Clone(c.StringSlice("allow"))
 	if c.Bool("packages") {
-		s.named = append(s.named, registryHosts(s.project)...)
+		s.named = append(s.named, registryHosts(ctx, s.project)...)
 	}
 	model, modelEnv := modelHost(s.agent)
 	if err := s.allow(slices.Concat(own.Allow, bound, s.named, model)); err != nil {

@@ -68,6 +68,12 @@ type host struct {
 // manager as a further registry.
 var filesOf = map[string]string{"pypi.org:443": "files.pythonhosted.org:443", "test.pypi.org:443": "test-files.pythonhosted.org:443"}
 
+// FilesOf returns the host of the files of a public registry, "" if it has them itself.
+func FilesOf(host string) string {
+	files, _, _ := strings.Cut(filesOf[host+":443"], ":")
+	return files
+}
+
 // credential is added to requests below a URL. Sandboxes see neither it nor its placeholder: the relay adds both
 // outside.
 type credential struct {
