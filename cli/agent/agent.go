@@ -80,8 +80,7 @@ func startFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "project", Usage: "work in the project in `DIR`", Value: "."},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections to `DOMAIN[:PORT]`, or to a port of this machine, localhost:3000"},
-		&cli.BoolFlag{Name: "packages", Usage: "allow the registries of the project's packages, by its files: package.json, go.mod, " +
-			"Cargo.toml and others"},
+		&cli.BoolFlag{Name: "packages", Usage: "allow the registries that npm, pip and go are configured for, where the project uses them"},
 		&cli.BoolFlag{Name: "remember", Usage: "write the hosts of --allow and --packages, and those that you allow on the terminal, to " +
 			".sandboxmcp.yaml in the project"},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
