@@ -34,7 +34,7 @@ func (s *Server) findChanges(ctx context.Context, namespace, id string) (*change
 	default:
 		id = last.ID
 	}
-	set, err := workspace.Get(s.cfg.Pipeline, pipeline.NamespaceOrDefault(namespace), id)
+	set, err := workspace.Get(s.cfg.Pipeline, namespace, id)
 	return &set, err
 }
 
@@ -136,7 +136,7 @@ func (s *Server) requestChanges(ctx context.Context, c *call, a *hostAccessArgs)
 // nothingToApply says that a change set was applied already, or that there is none.
 func (s *Server) nothingToApply(namespace, id string, set *changes.Set) (*answer.Answer, error) {
 	if set == nil {
-		filter := changes.Filter{Namespace: pipeline.NamespaceOrDefault(namespace), Session: id, Status: changes.StatusApplied}
+		filter := changes.Filter{Namespace: namespace, Session: id, Status: changes.StatusApplied}
 		if applied, err := workspace.List(s.cfg.Pipeline, filter); err == nil && len(applied) > 0 {
 			set = &applied[0]
 		}

@@ -93,6 +93,15 @@ func TestWorkspacePolicies(t *testing.T) {
 	if read("auto", "a.txt") != "one\ntwo\n" {
 		t.Errorf("not applied: %q", read("auto", "a.txt"))
 	}
+	p.tool("execute_code", `{"language":"shell","code":"mkdir -p .git/hooks; echo x >.git/hooks/pre-commit; echo y >b.txt","workspace":"auto"}`)
+	if read("auto", ".git/hooks/pre-commit") != "" || read("auto", "b.txt") != "y\n" {
+		t.Errorf("applied without a person: hook %q; b.txt %q", read("auto", ".git/hooks/pre-commit"), read("auto", "b.txt"))
+	}
+	id := sessionOf.FindStringSubmatch(p.tool("create_session", `{"language":"shell","workspace":"auto"}`).text)[1]
+	contains(t, p.tool("execute_code", fmt.Sprintf(`{"session_id":%q,"code":"echo z >b.txt"}`, id)).text, "(applied): 1 changed")
+	if read("auto", "b.txt") != "z\n" {
+		t.Errorf("a session's changes are not applied: %q", read("auto", "b.txt"))
+	}
 	contains(t, p.tool("execute_code", `{"language":"shell","code":"echo two >>a.txt","workspace":"ro"}`).text, "denied")
 	contains(t, p.tool("execute_code", `{"code":"1","workspace":"other"}`).text, `unknown workspace "other"`, "choose from: app, auto, ro")
 	p.tool("execute_code", `{"language":"shell","code":"rm a.txt","workspace":"app"}`)

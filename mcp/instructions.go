@@ -29,12 +29,8 @@ func (s *Server) instructions(ctx context.Context) string {
 	if names := joinFitting(containment.Reachable(s.cfg.Pipeline), room/3-60); names != "" {
 		text += "\nHosts that programs reach without asking: " + names + "."
 	}
-	if named := workspace.ListNamed(s.cfg.Pipeline, s.cfg.Namespace); len(named) > 0 {
-		names := make([]string, len(named))
-		for i, n := range named {
-			names[i] = n.String()
-		}
-		text += "\nWorkspaces, the host's directories that \"workspace\" gives to code: " + joinFitting(names, room/3) + "."
+	if names := joinFitting(workspace.DescribeNamed(s.cfg.Pipeline, s.cfg.Namespace), room/3); names != "" {
+		text += "\nWorkspaces, the host's directories that \"workspace\" gives to code: " + names + "."
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a locked database must not delay the client
 	defer cancel()

@@ -85,10 +85,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	if f.Data = containment.DataNames(s.cfg.Pipeline); len(f.Data) > 0 {
 		text = append(text, "data directories, as "+containment.DataDir+"/NAME: "+firstNames(f.Data, maxPackages))
 	}
-	for _, w := range workspace.ListNamed(s.cfg.Pipeline, c.namespace) {
-		f.Workspaces = append(f.Workspaces, w.String())
-	}
-	if len(f.Workspaces) > 0 {
+	if f.Workspaces = workspace.DescribeNamed(s.cfg.Pipeline, c.namespace); len(f.Workspaces) > 0 {
 		text = append(text, "workspaces, as "+backends.Workspace+": "+strings.Join(f.Workspaces, ", "))
 	}
 	var held []string

@@ -175,12 +175,24 @@ type entry struct {
 	Accepted bool     `json:"policy_accepted"`
 }
 
-func (p commands) entryOf(c *cli.Context, cfg config.Config, a setup.Agent) (e entry, err error) {
+// entriesOf describes agents for the project of the command line.
+func entriesOf(c *cli.Context, cfg config.Config, agents ...setup.Agent) (all []entry, err error) {
 	project, err := projectDir(c)
 	if err != nil {
-		return e, err
+		return nil, err
 	}
-	e = entry{Name: a.Name, Title: a.Title, Program: a.Installed(), Hosts: strings.Fields(a.Hosts), Refused: strings.Fields(a.Noise),
+	own, err := readPolicy(project)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range agents {
+		all = append(all, entryOf(cfg, a, project, own))
+	}
+	return all, nil
+}
+
+func entryOf(cfg config.Config, a setup.Agent, project string, own policy) entry {
+	e := entry{Name: a.Name, Title: a.Title, Program: a.Installed(), Hosts: strings.Fields(a.Hosts), Refused: strings.Fields(a.Noise),
 		Flags: a.Flags, Env: a.Env,
 		Home: homeDir(cfg, a.Name, project)}
 	for _, key := range a.Keys {
@@ -188,11 +200,10 @@ func (p commands) entryOf(c *cli.Context, cfg config.Config, a setup.Agent) (e e
 	}
 	_, missing := os.Stat(e.Home)
 	e.HasHome = missing == nil
-	own, err := readPolicy(project)
-	if err == nil && own.text != nil {
+	if own.text != nil {
 		e.Policy, e.Accepted = own.path, isTrusted(cfg, own)
 	}
-	return e, err
+	return e
 }
 
 func (p commands) listCommand() *cli.Command {
@@ -203,13 +214,9 @@ func (p commands) listCommand() *cli.Command {
 		Description: "HOME is whether the agent has a home for the project of the current directory.\n\nExample: sandboxmcp agent list",
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Action: command.NoWords(wiring.WithConfig(func(_ context.Context, c *cli.Context, cfg config.Config) error {
-			var all []entry
-			for _, a := range agentsOf(cfg) {
-				e, err := p.entryOf(c, cfg, a)
-				if err != nil {
-					return err
-				}
-				all = append(all, e)
+			all, err := entriesOf(c, cfg, agentsOf(cfg)...)
+			if err != nil {
+				return err
 			}
 			return command.Table(p.Streams, c, all, "", terminal.Columns("NAME", "AGENT", "HOME", "PROGRAM"), func(e entry) []string {
 				program, home := e.Program, "no"
@@ -237,10 +244,11 @@ func (p commands) showCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			e, err := p.entryOf(c, cfg, a)
+			one, err := entriesOf(c, cfg, a)
 			if err != nil {
 				return err
 			}
+			e := one[0]
 			return p.Print(c, e, func(w io.Writer) error {
 				program, home, policy := e.Program, e.Home, e.Policy
 				if program == "" {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,13 +27,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault/tokens"
 )
 
-// projectDir returns the directory of --project. It refuses the home directory and those above it: all of the person's
-// files would be the agent's to read.
+// projectDir returns the directory of --project, or the current one for commands without that flag.
 func projectDir(c *cli.Context) (string, error) {
-	dir, err := hostfs.Resolve(c.String("project"))
-	if c.String("project") == "" {
-		dir, err = hostfs.Resolve(".")
-	}
+	dir, err := hostfs.Resolve(cmp.Or(c.String("project"), "."))
 	if err != nil {
 		return "", exit.Usage("--project DIR", "--project: %v", err)
 	}

@@ -39,6 +39,7 @@ type Question struct {
 	CodeSHA256 string        `json:"code_sha256,omitempty"` // "" requests it for all code of the namespace
 	CodeOf     string        `json:"code_of,omitempty"`     // SHA-256 of the asking code, for information only
 	CodeHead   string        `json:"code_head,omitempty"`   // beginning of that code, or the paths of a change set, redacted
+	ChangeSet  string        `json:"change_set,omitempty"`  // id of the change set, for the kind Changes
 	For        time.Duration `json:"for"`                   // duration of an approval in nanoseconds; 0 is an hour, the maximum a day
 	Asked      time.Time     `json:"asked"`                 // set by Open
 	Expires    time.Time     `json:"expires"`               // set by Open: then it is denied

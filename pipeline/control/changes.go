@@ -72,28 +72,28 @@ func (a *API) applyChanges(ctx context.Context, q *ChangesPart) (changes.Applied
 	if b := a.c.Approvals; b != nil && b.RequiresRoot() && requesterOf(ctx).channel() != approval.Root() {
 		return changes.Applied{}, failure(http.StatusForbidden, "only root applies changes here: approvals.confirm is root")
 	}
-	set, err := a.findChanges(ctx, &q.OfChanges)
-	if err != nil {
-		return changes.Applied{}, err
-	}
-	done, _, err := pipeline.Do(ctx, a.c.Pipeline, workspace.Apply{Namespace: set.Namespace, ID: set.ID, Paths: q.Paths, Merge: q.Merge})
-	return done, err
+	return a.decideChanges(ctx, &q.OfChanges, func(set changes.Set) pipeline.Effect[changes.Applied] {
+		return workspace.Apply{Namespace: set.Namespace, ID: set.ID, Paths: q.Paths, Merge: q.Merge}
+	})
 }
 
 func (a *API) undoChanges(ctx context.Context, q *OfChanges) (changes.Applied, error) {
-	set, err := a.findChanges(ctx, q)
-	if err != nil {
-		return changes.Applied{}, err
-	}
-	done, _, err := pipeline.Do(ctx, a.c.Pipeline, workspace.Undo{Namespace: set.Namespace, ID: set.ID})
-	return done, err
+	return a.decideChanges(ctx, q, func(set changes.Set) pipeline.Effect[changes.Applied] {
+		return workspace.Undo{Namespace: set.Namespace, ID: set.ID}
+	})
 }
 
 func (a *API) dropChanges(ctx context.Context, q *OfChanges) (changes.Applied, error) {
+	return a.decideChanges(ctx, q, func(set changes.Set) pipeline.Effect[changes.Applied] {
+		return workspace.Drop{Namespace: set.Namespace, ID: set.ID}
+	})
+}
+
+func (a *API) decideChanges(ctx context.Context, q *OfChanges, effect func(changes.Set) pipeline.Effect[changes.Applied]) (changes.Applied, error) {
 	set, err := a.findChanges(ctx, q)
 	if err != nil {
 		return changes.Applied{}, err
 	}
-	done, _, err := pipeline.Do(ctx, a.c.Pipeline, workspace.Drop{Namespace: set.Namespace, ID: set.ID})
+	done, _, err := pipeline.Do(ctx, a.c.Pipeline, effect(set))
 	return done, err
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -122,14 +120,4 @@ func (p *Page) decideChanges(w http.ResponseWriter, r *http.Request, _ *visitor)
 	w.Header().Set("Location", "changes?id="+url.QueryEscape(of.ID))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
-}
-
-var changeSetID = lazy.Regexp(`^apply change set ([0-9A-Z]{26}) `)
-
-// ChangeSet is the id of the change set that the question is about; "" if it is about something else.
-func (q question) ChangeSet() string {
-	if m := changeSetID().FindStringSubmatch(q.What); q.Kind == approval.Changes && m != nil {
-		return m[1]
-	}
-	return ""
 }

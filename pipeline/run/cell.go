@@ -14,7 +14,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -31,11 +30,6 @@ func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
 		return "", err
 	}
 	c.session = s
-	if info.Workspace != "" {
-		if c.project, err = workspace.FindNamed(p, info.Namespace, info.Workspace); err != nil {
-			return "", err
-		}
-	}
 	if c.Containment, err = containment.Choose(p, info.Backend, info.Profile, q.Require); err != nil {
 		return "", err
 	}

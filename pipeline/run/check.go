@@ -32,7 +32,7 @@ type plan struct {
 	session  *session.Session // runs the code; nil is a sandbox of its own
 	limits   pipeline.Bounds
 	tools    []kernel.Tool   // the code can call them
-	project  workspace.Named // the operator's workspace that it works in, or the zero value
+	project  workspace.Named // the operator's workspace, of a run without a session, or the zero value
 	saves    *hostfs.Dir     // where the caller wants the artifacts, or nil
 }
 

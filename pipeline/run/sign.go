@@ -52,15 +52,14 @@ func (e *execution) sign(ctx context.Context) {
 // proposeChanges stores the changes of the run to its workspace. Those of a session are proposed at its end, unless
 // they are applied without a question.
 func (e *execution) proposeChanges(ctx context.Context) {
-	view := workspace.View{Dir: e.request.Workspace.Host, Began: e.since}
-	applies := e.project.Changes == workspace.AutoApply
-	switch {
-	case e.guard != nil && !applies, e.guard == nil && !e.request.Workspace.Propose:
-		return
-	case e.guard != nil:
+	view := workspace.View{Dir: e.request.Workspace.Host, Began: e.since, Files: e.sandbox.Files(), Policy: e.project.Changes}
+	if e.guard != nil {
 		view = e.guard.View()
 	}
-	view.Files = e.sandbox.Files()
+	applies := view.Policy == workspace.AutoApply
+	if e.guard != nil && !applies || e.guard == nil && !e.request.Workspace.Propose {
+		return
+	}
 	if err := workspace.Propose(ctx, e.Run, view); err != nil {
 		e.Outcome.ChangesFailed = err.Error()
 	} else if applies && e.Outcome.Ended == backends.EndedOK {

@@ -1,13 +1,13 @@
 // Package session keeps sandboxes whose interpreter stays: variables, imports, files and background threads live from
 // one request to the next.
 //
-// The effects are New, Change and End (new), Pause and Snapshot, which keep the files of a home directory (pause),
+// The effects are New (new), End (end), Pause and Snapshot, which keep the files of a home directory (pause),
 // NewContext and EndContext (contexts), SetNetwork, NewLimits, and Bridge, which copies a value from one session to
 // another. Each finds its session in the manager and acts on it under its lock: each interpreter runs one cell at a
 // time (guard, line), and an ended session runs none. The manager ends unused and expired sessions, and replaces
 // interpreters that die (interpreter, restart).
 //
-// A file calls only files behind it in this order: limits, inspect, bridge, contexts, new, pause, changes, agent,
+// A file calls only files behind it in this order: limits, inspect, bridge, contexts, new, end, pause, changes, agent,
 // error, info, line, network, restart, guests, interpreter, guard, state, manager, session, tools.
 package session
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -185,7 +184,7 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 		Outbound: out,
 	}
 	if spec.Workspace.Propose {
-		plan.View = &workspace.View{Dir: c.project.Path}
+		plan.View = &workspace.View{Dir: c.project.Path, Policy: c.project.Changes}
 		plan.BeforeClose = func(s *Session) { proposeLast(r.Pipeline, s) }
 	}
 	if store := r.Pipeline.Config.Packages; store != nil {
@@ -293,112 +292,4 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 	r.Outcome.Backend, r.Outcome.Profile, r.Outcome.Language = c.Backend.Name(), c.Profile, c.language
 	c.Describe(r, validate.Checked{Language: c.language}, c.limits)
 	return c, nil
-}
-
-// End ends a session of a namespace with all of its programs, or removes the files of a paused session or a snapshot.
-// Its answer is the session's last [Info].
-type End struct{ Namespace, Session string }
-
-func (q End) Subject() pipeline.Subject { return pipeline.About("session", q.Namespace, q.Session) }
-
-// Plan finds the session. sessionEnded writes the row of its end once it is gone, as for sessions that end by
-// themselves.
-func (q End) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], error) {
-	s, err := FindSession(r.Pipeline, q.Namespace, q.Session)
-	if k := stateOf(r.Pipeline).paused.findFiles(q.Namespace, q.Session); k != nil && err != nil {
-		return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageValidate, Do: func(context.Context) (Info, error) {
-			stateOf(r.Pipeline).paused.drop(q.Session)
-			return k.info, nil
-		}}, RowKind: sessionForgotten, Facts: pipeline.Facts{"session": q.Session, "why": "closed"}, Revokes: true}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageValidate,
-		Do: func(ctx context.Context) (Info, error) {
-			return endSession(ctx, r, s, "closed")
-		}}}, nil
-}
-
-// endSession ends a session, and records the caller in the row of its end.
-func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (Info, error) {
-	who := pipeline.CallerFrom(ctx)
-	s.Change(func(i *Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
-	id, unrecorded := s.Info().ID, &atomic.Bool{}
-	stateOf(r.Pipeline).ends.Store(id, unrecorded)
-	defer stateOf(r.Pipeline).ends.Delete(id)
-	info, err := stateOf(r.Pipeline).manager.End(id, why)
-	if err != nil {
-		return info, ErrorOf(pipeline.StageValidate, err)
-	}
-	if unrecorded.Load() {
-		info.Late = audit.OwedText
-		r.WarnLateRow()
-	}
-	return info, nil
-}
-
-// Enqueue appends to the queues of sessions of a namespace, and returns the ticket: requests whose context has it use
-// the sessions once earlier tickets have left. Unknown sessions have no queue. If ctx has a ticket, Enqueue returns
-// that.
-func Enqueue(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ...string) *Ticket {
-	if place := RetainTicket(ctx); place != nil {
-		return place
-	}
-	var in []*Session
-	for _, id := range ids {
-		if s, err := FindSession(p, namespace, id); err == nil {
-			in = append(in, s)
-		}
-	}
-	return stateOf(p).manager.Enqueue(in...)
-}
-
-// sessionEnded records the end of a session, whatever caused it.
-func sessionEnded(p *pipeline.Pipeline, info Info) {
-	p.ForgetApprovals(info.ID)
-	data := pipeline.Facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells,
-		"restarts": len(info.Restarts)}
-	pipeline.Caller{By: info.By, User: info.User, Identity: info.Identity}.AddTo(data)
-	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
-	defer cancel()
-	if p.Config.Audit == nil {
-		return
-	}
-	_, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data,
-		Late: true})
-	p.PublishEvent(event.SessionKilled, info.ID, info.Namespace, data)
-	if asked, is := stateOf(p).ends.Load(info.ID); is && err != nil {
-		asked.(*atomic.Bool).Store(true)
-	}
-	if err == nil || errors.As(err, new(*audit.Owed)) {
-		p.Journal.RemoveSession(info.ID)
-	}
-}
-
-// List describes the sessions of a namespace, or of all for "": the living ones, then the last ended ones.
-func List(p *pipeline.Pipeline, namespace string) []Info {
-	return stateOf(p).manager.List(namespace)
-}
-
-// EndedChan returns a channel that is closed when a session of a namespace begins to end, nil if there is no such
-// session.
-func EndedChan(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
-	s, err := FindSession(p, namespace, id)
-	if err != nil {
-		return nil
-	}
-	return s.Dead()
-}
-
-// InfoOf describes a session of a namespace, for a while after its end too.
-func InfoOf(p *pipeline.Pipeline, namespace, id string) (Info, error) {
-	info, err := stateOf(p).manager.Info(id)
-	if err == nil && info.Namespace != pipeline.NamespaceOrDefault(namespace) {
-		err = fmt.Errorf("%w: %.40q", ErrUnknown, id)
-	}
-	if err != nil {
-		return Info{}, ErrorOf(pipeline.StageValidate, err)
-	}
-	return info, nil
 }

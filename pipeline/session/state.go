@@ -2,15 +2,19 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -120,4 +124,69 @@ func Programs(p *pipeline.Pipeline, namespace, id string) (list []Program) {
 		}
 	}
 	return list
+}
+
+// Enqueue appends to the queues of sessions of a namespace, and returns the ticket: requests whose context has it use
+// the sessions once earlier tickets have left. Unknown sessions have no queue. If ctx has a ticket, Enqueue returns
+// that.
+func Enqueue(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ...string) *Ticket {
+	if place := RetainTicket(ctx); place != nil {
+		return place
+	}
+	var in []*Session
+	for _, id := range ids {
+		if s, err := FindSession(p, namespace, id); err == nil {
+			in = append(in, s)
+		}
+	}
+	return stateOf(p).manager.Enqueue(in...)
+}
+
+// sessionEnded records the end of a session, whatever caused it.
+func sessionEnded(p *pipeline.Pipeline, info Info) {
+	p.ForgetApprovals(info.ID)
+	data := pipeline.Facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells,
+		"restarts": len(info.Restarts)}
+	pipeline.Caller{By: info.By, User: info.User, Identity: info.Identity}.AddTo(data)
+	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
+	defer cancel()
+	if p.Config.Audit == nil {
+		return
+	}
+	_, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data,
+		Late: true})
+	p.PublishEvent(event.SessionKilled, info.ID, info.Namespace, data)
+	if asked, is := stateOf(p).ends.Load(info.ID); is && err != nil {
+		asked.(*atomic.Bool).Store(true)
+	}
+	if err == nil || errors.As(err, new(*audit.Owed)) {
+		p.Journal.RemoveSession(info.ID)
+	}
+}
+
+// List describes the sessions of a namespace, or of all for "": the living ones, then the last ended ones.
+func List(p *pipeline.Pipeline, namespace string) []Info {
+	return stateOf(p).manager.List(namespace)
+}
+
+// EndedChan returns a channel that is closed when a session of a namespace begins to end, nil if there is no such
+// session.
+func EndedChan(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
+	s, err := FindSession(p, namespace, id)
+	if err != nil {
+		return nil
+	}
+	return s.Dead()
+}
+
+// InfoOf describes a session of a namespace, for a while after its end too.
+func InfoOf(p *pipeline.Pipeline, namespace, id string) (Info, error) {
+	info, err := stateOf(p).manager.Info(id)
+	if err == nil && info.Namespace != pipeline.NamespaceOrDefault(namespace) {
+		err = fmt.Errorf("%w: %.40q", ErrUnknown, id)
+	}
+	if err != nil {
+		return Info{}, ErrorOf(pipeline.StageValidate, err)
+	}
+	return info, nil
 }

@@ -69,14 +69,15 @@ func Ask(ctx context.Context, p *pipeline.Pipeline, namespace, id, reason, clien
 	}
 	a := &Asked{done: make(chan struct{}), Question: approval.Question{
 		Kind: approval.Changes, What: fmt.Sprintf("apply change set %s to workspace %s: %s", set.ID, nameOf(p, set.Dir), set.Counts),
-		Namespace: set.Namespace, Session: set.Session, Reason: reason, Client: client, CodeHead: listPaths(set),
+		Namespace: set.Namespace, Session: set.Session, Reason: reason, Client: client, ChangeSet: set.ID, CodeHead: listPaths(set),
 	}}
 	pending, err := p.Config.Approvals.Open(ctx, a.Question)
 	if err != nil {
 		return nil, err
 	}
 	room.all[set.ID] = a
-	go a.await(p, pending, set, func() {
+	p.Go(func() {
+		a.await(p, pending, set)
 		room.mu.Lock()
 		defer room.mu.Unlock()
 		delete(room.all, set.ID)
@@ -85,9 +86,8 @@ func Ask(ctx context.Context, p *pipeline.Pipeline, namespace, id, reason, clien
 }
 
 // await waits for the answer, which has a time limit, and applies the change set after a yes.
-func (a *Asked) await(p *pipeline.Pipeline, pending *approval.Pending, set changes.Set, forget func()) {
+func (a *Asked) await(p *pipeline.Pipeline, pending *approval.Pending, set changes.Set) {
 	defer close(a.done)
-	defer forget()
 	answer, err := pending.Wait(context.Background())
 	if err != nil || !answer.Allowed {
 		return

@@ -70,8 +70,8 @@ func HasNamed(p *pipeline.Pipeline) bool {
 	return len(pipeline.PackageSettings[Config](p).Named) > 0
 }
 
-// ListNamed returns the named directories that a namespace may use, ordered by name.
-func ListNamed(p *pipeline.Pipeline, namespace string) (all []Named) {
+// listNamed returns the named directories that a namespace may use, ordered by name.
+func listNamed(p *pipeline.Pipeline, namespace string) (all []Named) {
 	named := pipeline.PackageSettings[Config](p).Named
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if named[name].allows(namespace) {
@@ -81,12 +81,20 @@ func ListNamed(p *pipeline.Pipeline, namespace string) (all []Named) {
 	return all
 }
 
+// DescribeNamed returns a description of each named directory that a namespace may use, ordered by name.
+func DescribeNamed(p *pipeline.Pipeline, namespace string) (all []string) {
+	for _, n := range listNamed(p, namespace) {
+		all = append(all, n.String())
+	}
+	return all
+}
+
 // FindNamed returns a named directory that a namespace may use.
 func FindNamed(p *pipeline.Pipeline, namespace, name string) (Named, error) {
 	n := pipeline.PackageSettings[Config](p).Named[name]
 	known := n.Name != "" && n.allows(namespace)
 	var names []string
-	for _, one := range ListNamed(p, namespace) {
+	for _, one := range listNamed(p, namespace) {
 		names = append(names, one.Name)
 	}
 	switch {
@@ -118,7 +126,6 @@ func ApplyNow(ctx context.Context, r *pipeline.Run) {
 		var done changes.Applied
 		if done, err = store.Apply(ctx, set.ID, changes.ApplyOptions{}); err == nil {
 			r.AddRow(Applied, appliedFacts(done, "policy"))
-			done.Set.Entries = nil
 			r.Outcome.Changes = &done.Set
 			return
 		}

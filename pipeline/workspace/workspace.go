@@ -75,6 +75,8 @@ type View struct {
 	Dir   string    // of the host
 	Began time.Time // when programs first saw it, from changes.Began
 	Files backends.Files
+
+	Policy Policy // of a named directory; "" proposes
 }
 
 // dropEarlier drops the undecided change sets of a session, except the newest one.
