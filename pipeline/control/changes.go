@@ -69,16 +69,13 @@ func (a *API) diffChanges(ctx context.Context, q *ChangesPart) (ChangesDiff, err
 }
 
 func (a *API) applyChanges(ctx context.Context, q *ChangesPart) (changes.Applied, error) {
-	if b := a.c.Approvals; b != nil && b.RequiresRoot() && requesterOf(ctx).channel() != approval.Root() {
-		return changes.Applied{}, failure(http.StatusForbidden, "only root applies changes here: approvals.confirm is root")
-	}
-	return a.decideChanges(ctx, &q.OfChanges, func(set changes.Set) pipeline.Effect[changes.Applied] {
+	return a.writeHost(ctx, &q.OfChanges, func(set changes.Set) pipeline.Effect[changes.Applied] {
 		return workspace.Apply{Namespace: set.Namespace, ID: set.ID, Paths: q.Paths, Merge: q.Merge}
 	})
 }
 
 func (a *API) undoChanges(ctx context.Context, q *OfChanges) (changes.Applied, error) {
-	return a.decideChanges(ctx, q, func(set changes.Set) pipeline.Effect[changes.Applied] {
+	return a.writeHost(ctx, q, func(set changes.Set) pipeline.Effect[changes.Applied] {
 		return workspace.Undo{Namespace: set.Namespace, ID: set.ID}
 	})
 }
@@ -87,6 +84,15 @@ func (a *API) dropChanges(ctx context.Context, q *OfChanges) (changes.Applied, e
 	return a.decideChanges(ctx, q, func(set changes.Set) pipeline.Effect[changes.Applied] {
 		return workspace.Drop{Namespace: set.Namespace, ID: set.ID}
 	})
+}
+
+// writeHost decides about a change set in a way that writes to its directory, which only root may do if approvals are
+// root's.
+func (a *API) writeHost(ctx context.Context, q *OfChanges, effect func(changes.Set) pipeline.Effect[changes.Applied]) (changes.Applied, error) {
+	if b := a.c.Approvals; b != nil && b.RequiresRoot() && requesterOf(ctx).channel() != approval.Root() {
+		return changes.Applied{}, failure(http.StatusForbidden, "only root applies changes here, or undoes them: approvals.confirm is root")
+	}
+	return a.decideChanges(ctx, q, effect)
 }
 
 func (a *API) decideChanges(ctx context.Context, q *OfChanges, effect func(changes.Set) pipeline.Effect[changes.Applied]) (changes.Applied, error) {

@@ -253,6 +253,18 @@ func TestChangesOverHTTP(t *testing.T) {
 	}
 }
 
+// TestRootAppliesChanges: where only root approves, nobody else has the server write to the host by a change set.
+func TestRootAppliesChanges(t *testing.T) {
+	p := overHTTP(t)
+	p.propose()
+	p.listener.api.c.Approvals = approval.New(approval.Config{Audit: p.log, Root: true})
+	for _, how := range []string{"apply", "undo"} {
+		if status, text := p.sends(t, "all", "POST", "/v1/changes/"+p.set+"/"+how, "{}"); status != http.StatusForbidden {
+			t.Errorf("%s: got %d %s", how, status, text)
+		}
+	}
+}
+
 // TestOpenAPI: the document has each operation, with schemas that are some.
 func TestOpenAPI(t *testing.T) {
 	p := overHTTP(t)
